@@ -109,6 +109,7 @@ pub const PAPER: Folder = folder!(
         "vocabulary-tables.csv",
         "vocabulary-settings.csv",
         "headlines.csv",
+        "expected-misses.csv",
         "optimus.csv",
         "optimus-models.csv",
         "optimus-claims.csv",

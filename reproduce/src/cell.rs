@@ -1,71 +1,349 @@
-//! One published figure beside ours.
+//! One published figure next to ours.
 
 use std::fmt;
+use std::ops::Deref;
 
-use question::Diagnostic;
-use serde::Serialize;
+use question::{Diagnostic, format};
+use serde::{Serialize, Serializer};
 
-/// The beginning of the convention of a cell whose miss has a known reason.
-const KNOWN_MISS: &str = "known miss";
-/// The convention of a cell that stands beside a measured figure, and is not checked.
-pub(super) const BESIDE: &str = "measured, beside";
+use super::check::{Check, Evidence, Printed, Verdict};
 
-/// The result of comparing ours with the published figure.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Check {
-    /// Ours is the published figure, within the tolerance of its table.
-    Matched,
-    /// Ours differs from the published figure by more than the tolerance.
-    Missed,
-    /// Both figures stand beside each other, or ours alone, and nothing is claimed about them.
-    NotChecked,
+/// Where the figures of a column come from, what kind of evidence they are, and how ours are held against them.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Basis {
+    pub(super) convention: &'static str,
+    evidence: Evidence,
+    check: Check,
 }
 
-impl Check {
-    /// The check of a cell whose figures match, or do not.
-    pub(super) const fn of(matches: bool) -> Self {
-        if matches { Self::Matched } else { Self::Missed }
+impl Basis {
+    pub(super) const fn new(convention: &'static str, evidence: Evidence, check: Check) -> Self {
+        Self { convention, evidence, check }
     }
 
-    /// The sign that stands between the published figure and ours in tables.
-    pub(super) const fn sign(self) -> char {
-        match self {
-            Self::Matched => '=',
-            Self::Missed => '!',
-            Self::NotChecked => '|',
-        }
-    }
-
-    /// The name of the check in CSV files.
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Matched => "yes",
-            Self::Missed => "no",
-            Self::NotChecked => "not checked",
-        }
+    /// Figures of which nothing is claimed, for the reason that `convention` states.
+    pub(super) const fn not_checked(convention: &'static str) -> Self {
+        Self { convention, evidence: Evidence::HeldOut, check: Check::NotChecked }
     }
 }
 
-/// In JSON a check is `true`, `false`, or `null` where nothing was checked.
-impl Serialize for Check {
-    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Matched => to.serialize_bool(true),
-            Self::Missed => to.serialize_bool(false),
-            Self::NotChecked => to.serialize_none(),
+/// A published figure with its check. It becomes a [`Cell`] once ours is known.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Figure {
+    /// The row of the table, such as a setting.
+    pub(super) row: String,
+    /// The column of the table, such as a schedule.
+    pub(super) column: String,
+    /// The way in which the published figure was computed or measured.
+    pub(super) convention: &'static str,
+    /// The published figure, in the unit that the column names; not a number where it is not at hand.
+    pub(super) published: f64,
+    /// The published figure with more digits from the published code, if that was run again.
+    pub(super) regenerated: Option<f64>,
+    /// The number of decimals with which the published figure was printed.
+    pub(super) digits: usize,
+    evidence: Evidence,
+    check: Check,
+    /// The figures that are printed like the published one.
+    rounding: [f64; 2],
+    /// The figure of no gain: 1 for ratios whose gain is checked.
+    base: f64,
+    /// Why a miss is expected.
+    reason: String,
+}
+
+impl Figure {
+    /// A published whole number.
+    pub(super) fn new(
+        row: impl Into<String>,
+        column: impl Into<String>,
+        Basis { convention, evidence, check }: Basis,
+        published: f64,
+    ) -> Self {
+        let (row, column) = (row.into(), column.into());
+        let base = if check == Check::GainOfRatio { 1.0 } else { 0.0 };
+        let (regenerated, digits, reason) = (None, 0, String::new());
+        let rounding = [published - 0.5, published + 0.5];
+        Self {
+            row,
+            column,
+            convention,
+            published,
+            regenerated,
+            digits,
+            evidence,
+            check,
+            rounding,
+            base,
+            reason,
         }
+    }
+
+    /// The same, printed with `digits` decimals.
+    pub(super) fn digits(self, digits: usize) -> Self {
+        let half = half_digit(digits);
+        let rounding = [self.published - half, self.published + half];
+        Self { digits, rounding, ..self }
+    }
+
+    /// The same, printed like all figures of a range, as a ratio of printed figures is.
+    pub(super) fn rounded(self, rounding: [f64; 2]) -> Self {
+        Self { rounding, ..self }
+    }
+
+    /// The same, with the figure of published code that was run again.
+    pub(super) fn regenerated(self, regenerated: Option<f64>) -> Self {
+        Self { regenerated, ..self }
+    }
+
+    /// The same with a miss that is expected, of `ours` give or take `width`, for a reason.
+    ///
+    /// # Errors
+    /// If `ours` would pass the check of the figure.
+    pub(super) fn expecting(self, ours: f64, width: f64, reason: String) -> Result<Self, String> {
+        if self.check.range(self.printed()).is_some_and(|range| contains(range, ours)) {
+            return Err(format!("{ours} is not a miss: it passes `{}`", self.check.name()));
+        }
+        Ok(Self { check: Check::ExpectedMiss { ours, width }, reason, ..self })
+    }
+
+    /// The cell of this figure and of ours.
+    pub(super) const fn beside(self, ours: f64) -> Cell {
+        Cell { figure: self, ours, corrected: None }
+    }
+
+    fn printed(&self) -> Printed {
+        let Self { published, rounding, regenerated, base, .. } = *self;
+        Printed { value: published, rounding, regenerated, base }
+    }
+
+    /// Whether the published figure is at hand.
+    pub(super) const fn is_published(&self) -> bool {
+        !self.published.is_nan()
+    }
+
+    /// Whether ours is held against it.
+    pub(super) fn is_checked(&self) -> bool {
+        self.check != Check::NotChecked
+    }
+
+    /// What came of a figure of ours: every verdict is made here.
+    pub(super) fn verdict_of(&self, ours: f64) -> Verdict {
+        match (self.check.range(self.printed()), self.check) {
+            (None, _) => Verdict::NotChecked,
+            (Some(range), _) if !contains(range, ours) => Verdict::Missed,
+            (Some(_), Check::ExpectedMiss { .. }) => Verdict::ExpectedMiss,
+            (Some(_), _) => Verdict::Matched,
+        }
+    }
+
+    /// `figure` with as many decimals as the published one.
+    pub(super) fn print(&self, figure: f64) -> String {
+        format!("{figure:.*}", self.digits)
     }
 }
 
-/// The number of cells by the result of their check. Its text form says how many of the checked cells
-/// match, and how many were not checked.
+fn contains([least, most]: [f64; 2], figure: f64) -> bool {
+    // The bounds of printed figures are decimal: their binary form may be off by a unit in the last place.
+    let slack = |bound: f64| if bound.is_finite() { bound.abs() * 1e-15 } else { 0.0 };
+    least - slack(least) <= figure && figure <= most + slack(most)
+}
+
+/// One cell of a published table. Its text form has its place, the published figure, and ours.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Cell {
+    figure: Figure,
+    /// Our figure, in the unit of the published one; not a number where nothing is predicted.
+    pub(super) ours: f64,
+    /// Our figure without the parts that the published convention leaves out, if there are any.
+    pub(super) corrected: Option<f64>,
+}
+
+impl Deref for Cell {
+    type Target = Figure;
+
+    fn deref(&self) -> &Figure {
+        &self.figure
+    }
+}
+
+impl Cell {
+    /// What came of its check.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        self.verdict_of(self.ours)
+    }
+
+    /// The same cell, with our figure without the parts that the published convention leaves out.
+    pub(super) const fn corrected(mut self, corrected: Option<f64>) -> Self {
+        self.corrected = corrected;
+        self
+    }
+
+    /// The same cell with another check of its figure, which is chosen without ours.
+    pub(super) fn with(
+        self,
+        check: impl FnOnce(Figure) -> Result<Figure, String>,
+    ) -> Result<Self, String> {
+        Ok(Self { figure: check(self.figure)?, ..self })
+    }
+
+    /// The same cell, quoted in another table in a unit that is `scale` times smaller.
+    pub(super) fn quoted(&self, row: String, column: &str, scale: f64) -> Self {
+        let figure = self.figure.clone();
+        let check = match figure.check {
+            Check::ExpectedMiss { ours, width } => {
+                Check::ExpectedMiss { ours: scale * ours, width: scale * width }
+            }
+            check => check,
+        };
+        let figure = Figure {
+            row,
+            column: column.to_owned(),
+            published: scale * figure.published,
+            rounding: figure.rounding.map(|one| scale * one),
+            check,
+            ..figure
+        };
+        Self { figure: Figure { digits: 1, ..figure }, ours: scale * self.ours, corrected: None }
+    }
+
+    /// Why a miss is expected, or nothing is checked.
+    pub(super) fn why(&self) -> Option<&str> {
+        match self.check {
+            Check::NotChecked => Some(self.convention),
+            Check::ExpectedMiss { .. } => Some(&self.reason),
+            _ => None,
+        }
+    }
+
+    /// By which share ours exceeds the published figure, or the published gain; `None` where one of them is not at
+    /// hand, or 0 was published and ours differs.
+    #[must_use]
+    pub fn deviation(&self) -> Option<f64> {
+        let published = self.regenerated.unwrap_or(self.published);
+        let (apart, size) = (self.ours - published, (published - self.base).abs());
+        match apart == 0.0 {
+            true => Some(0.0),
+            false => Some(apart / size).filter(|deviation| deviation.is_finite()),
+        }
+    }
+
+    /// The deviation as people read it; nothing where there is none.
+    pub(super) fn shown_deviation(&self) -> String {
+        self.deviation().map_or(String::new(), |one| match one.abs() < 5e-5 {
+            true => "0 %".to_owned(),
+            false => format::signed_percent(one),
+        })
+    }
+
+    /// Both figures as printed; nothing for one that is not at hand.
+    pub(super) fn figures(&self) -> [String; 2] {
+        [self.published, self.ours]
+            .map(|figure| if figure.is_nan() { String::new() } else { self.print(figure) })
+    }
+
+    /// Both figures as printed, their deviation, and the verdict in a word.
+    pub(super) fn compared(&self) -> [String; 4] {
+        let [published, ours] = self.figures();
+        [published, ours, self.shown_deviation(), self.verdict().name().to_owned()]
+    }
+
+    /// Both figures as printed, with the sign of the verdict between them and the deviation behind them where they
+    /// differ.
+    pub(super) fn pair(&self) -> String {
+        let [published, ours] = self.figures();
+        let sign = self.verdict().sign();
+        match published == ours {
+            true => format!("{published} {sign} {ours}"),
+            false => format!("{published} {sign} {ours} {}", self.shown_deviation())
+                .trim_end()
+                .to_owned(),
+        }
+    }
+
+    /// Both figures with all their digits, with the sign of the verdict between them.
+    pub(super) fn exact_pair(&self) -> String {
+        format!("{} {} {}", self.published, self.verdict().sign(), self.ours)
+    }
+
+    /// The check in words, and why a miss is expected.
+    fn check_text(&self) -> String {
+        let check = self.check.name();
+        if self.reason.is_empty() { check } else { format!("{check}: {}", self.reason) }
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { figure: Figure { row, column, published, regenerated, .. }, ours, .. } = self;
+        let more = regenerated.map_or(String::new(), |figure| format!(" ({figure})"));
+        let published = self.print(*published);
+        write!(
+            f,
+            "{row}, {column}: published {published}{more}, ours {ours} ({})",
+            self.check_text()
+        )
+    }
+}
+
+/// A cell as machines read it.
+#[derive(Serialize)]
+struct Record<'a> {
+    row: &'a str,
+    column: &'a str,
+    convention: &'a str,
+    published: f64,
+    regenerated: Option<f64>,
+    ours: f64,
+    #[serde(rename = "match")]
+    matches: Option<bool>,
+    corrected: Option<f64>,
+    evidence: Option<Evidence>,
+    check: String,
+    verdict: &'static str,
+    deviation: Option<f64>,
+    /// The least and the largest figure of ours that pass; `null` where there is no such bound.
+    accepted: Option<[Option<f64>; 2]>,
+}
+
+impl Serialize for Cell {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Figure { row, column, convention, published, regenerated, .. } = &self.figure;
+        let verdict = self.verdict();
+        let record = Record {
+            row,
+            column,
+            convention,
+            published: *published,
+            regenerated: *regenerated,
+            ours: self.ours,
+            matches: verdict.matches(),
+            corrected: self.corrected,
+            evidence: self.is_checked().then_some(self.evidence),
+            check: self.check_text(),
+            verdict: verdict.name(),
+            deviation: self.deviation(),
+            accepted: self
+                .check
+                .range(self.printed())
+                .map(|range| range.map(|bound| Some(bound).filter(|bound| bound.is_finite()))),
+        };
+        record.serialize(to)
+    }
+}
+
+/// The number of cells by their verdict. Its text form states how many of the checked cells match, and how
+/// many of the rest are expected misses or were not checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Count {
     /// Cells that match.
     pub matched: usize,
     /// Cells that were checked and do not match.
     pub missed: usize,
-    /// Cells that stand beside a measured figure, or alone where none is at hand.
+    /// Cells that miss the published figure by as much as is expected.
+    pub expected: usize,
+    /// Cells that stand next to a measured figure, or alone where none is at hand.
     pub not_checked: usize,
 }
 
@@ -74,119 +352,96 @@ impl Count {
     pub fn of<'a>(cells: impl IntoIterator<Item = &'a Cell>) -> Self {
         let mut count = Self::default();
         for cell in cells {
-            match cell.check {
-                Check::Matched => count.matched += 1,
-                Check::Missed => count.missed += 1,
-                Check::NotChecked => count.not_checked += 1,
-            }
+            *match cell.verdict() {
+                Verdict::Matched => &mut count.matched,
+                Verdict::Missed => &mut count.missed,
+                Verdict::ExpectedMiss => &mut count.expected,
+                Verdict::NotChecked => &mut count.not_checked,
+            } += 1;
         }
         count
     }
 
     /// The number of cells that were checked.
+    #[must_use]
     pub const fn checked(self) -> usize {
-        self.matched + self.missed
+        self.matched + self.missed + self.expected
+    }
+
+    /// The cells that neither match nor miss, in words.
+    pub(super) fn rest(self) -> String {
+        let all = [(self.expected, "expected misses"), (self.not_checked, "not checked")];
+        let some = all.into_iter().filter(|(count, _)| *count > 0);
+        some.map(|(count, name)| format!(", {count} {name}")).collect()
     }
 }
 
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {}", self.matched, self.checked())?;
-        match self.not_checked {
-            0 => Ok(()),
-            more => write!(f, ", {more} not checked"),
-        }
+        write!(f, "{} of {}{}", self.matched, self.checked(), self.rest())
     }
 }
 
-/// One cell of a published table. Its text form has its place, the published figure, and ours.
+/// The checked cells of one kind of evidence.
 #[derive(Serialize, Clone, PartialEq, Debug)]
-pub struct Cell {
-    /// The row of the table, such as a setting.
-    pub row: String,
-    /// The column of the table, such as a schedule.
-    pub column: String,
-    /// The way in which the published figure was computed or measured.
-    pub convention: &'static str,
-    /// The published figure, in the unit that the column names; not a number, `null` in JSON and
-    /// nothing in CSV, where it is not at hand.
-    pub published: f64,
-    /// The published figure with more digits from the published code, if that was run again.
-    pub regenerated: Option<f64>,
-    /// Our figure, in the same unit; not a number, `null` in JSON and nothing in CSV, where nothing is
-    /// predicted.
-    pub ours: f64,
-    /// Whether ours matches.
-    #[serde(rename = "match")]
-    pub check: Check,
-    /// Our figure without the parts that the published convention leaves out, if there are any.
-    pub corrected: Option<f64>,
-    /// The number of decimals with which the published figure was printed.
-    #[serde(skip)]
-    pub digits: usize,
+pub struct Total {
+    /// The kind of evidence.
+    pub evidence: Evidence,
+    /// Cells of it that were checked.
+    pub cells: usize,
+    /// Those that match.
+    pub matched: usize,
+    /// Those that miss the published figure by as much as is expected.
+    pub expected_misses: usize,
+    /// The mean size of their deviations, expected misses among them; `None` for inequalities.
+    pub mean_deviation: Option<f64>,
 }
 
-impl Cell {
-    /// A cell of a whole number, with `[published, ours]` and nothing else that is known.
-    pub(super) fn new(
-        row: impl Into<String>,
-        column: impl Into<String>,
-        convention: &'static str,
-        [published, ours]: [f64; 2],
-        check: Check,
-    ) -> Self {
-        let (row, column) = (row.into(), column.into());
-        let (regenerated, corrected, digits) = (None, None, 0);
-        Self { row, column, convention, published, regenerated, ours, check, corrected, digits }
-    }
-
-    /// Whether the published figure is at hand.
-    pub(super) const fn is_published(&self) -> bool {
-        !self.published.is_nan()
-    }
-
-    /// `figure` with as many decimals as the published one.
-    pub(super) fn printed(&self, figure: f64) -> String {
-        format!("{figure:.*}", self.digits)
-    }
-
-    /// Both figures as printed; nothing for a published one that is not at hand.
-    pub(super) fn figures(&self) -> [String; 2] {
-        let published = match self.is_published() {
-            true => self.printed(self.published),
-            false => String::new(),
+impl Total {
+    /// The totals of `cells`, for each kind of evidence that is among them.
+    pub(super) fn of<'a>(cells: impl Iterator<Item = &'a Cell> + Clone) -> Vec<Self> {
+        let total = |evidence| {
+            let own = cells.clone().filter(|cell| cell.is_checked() && cell.evidence == evidence);
+            let count = Count::of(own.clone());
+            let deviations: Vec<f64> = own.filter_map(Cell::deviation).collect();
+            let has_mean = evidence != Evidence::Inequality && !deviations.is_empty();
+            (count.checked() > 0).then(|| Self {
+                evidence,
+                cells: count.checked(),
+                matched: count.matched,
+                expected_misses: count.expected,
+                mean_deviation: has_mean.then(|| measured::accuracy::mean_absolute(&deviations)),
+            })
         };
-        [published, self.printed(self.ours)]
+        Evidence::ALL.into_iter().filter_map(total).collect()
     }
 
-    /// The check in a word for people; a miss that is known is called so by its convention.
-    pub(super) fn verdict(&self) -> &'static str {
-        match self.check {
-            Check::Matched => "yes",
-            Check::Missed => "no",
-            Check::NotChecked if self.convention.starts_with(KNOWN_MISS) => KNOWN_MISS,
-            Check::NotChecked => "not checked",
-        }
-    }
-
-    /// Both figures as printed, with the sign of the check between them.
-    pub(super) fn pair(&self) -> String {
-        let [published, ours] = [self.published, self.ours].map(|figure| self.printed(figure));
-        format!("{published} {} {ours}", self.check.sign())
-    }
-
-    /// Both figures with all their digits, with the sign of the check between them.
-    pub(super) fn exact_pair(&self) -> String {
-        format!("{} {} {}", self.published, self.check.sign(), self.ours)
+    /// The totals as a line each.
+    pub(super) fn row(&self) -> Vec<String> {
+        let Self { evidence, cells, matched, expected_misses, mean_deviation } = self;
+        let mean = mean_deviation.map_or("-".to_owned(), |mean| match mean < 5e-7 {
+            true => "0 %".to_owned(),
+            false => format::percent(mean),
+        });
+        vec![
+            evidence.name().to_owned(),
+            cells.to_string(),
+            matched.to_string(),
+            expected_misses.to_string(),
+            (cells - matched - expected_misses).to_string(),
+            mean,
+        ]
     }
 }
 
-impl fmt::Display for Cell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { row, column, published, regenerated, ours, .. } = self;
-        let more = regenerated.map_or(String::new(), |figure| format!(" ({figure})"));
-        write!(f, "{row}, {column}: published {}{more}, ours {ours}", self.printed(*published))
-    }
+/// Half of the last digit of a figure that is printed with so many decimals.
+pub(super) fn half_digit(decimals: usize) -> f64 {
+    0.5 * 0.1_f64.powi(i32::try_from(decimals).unwrap_or(i32::MAX))
+}
+
+/// The ratios of all figures that are printed like `over` and `under`, whose last digits are worth twice `halves`.
+pub(super) fn ratio_rounding([over, under]: [f64; 2], halves: [f64; 2]) -> [f64; 2] {
+    [(over - halves[0]) / (under + halves[1]), (over + halves[0]) / (under - halves[1])]
 }
 
 /// The number of decimals of a printed figure.
@@ -208,25 +463,36 @@ pub(super) const fn whole(number: u64) -> f64 {
 /// The cells as CSV, one line each.
 pub(super) fn csv(cells: &[Cell]) -> Result<Vec<u8>, csv::Error> {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let header =
-        ["row", "column", "convention", "published", "regenerated", "ours", "match", "corrected"];
+    let header = [
+        "row",
+        "column",
+        "convention",
+        "published",
+        "regenerated",
+        "ours",
+        "match",
+        "corrected",
+        "evidence",
+        "check",
+        "deviation",
+    ];
     let optional = |figure: Option<f64>| figure.map_or(String::new(), |figure| figure.to_string());
-    let published = |cell: &Cell| match cell.is_published() {
-        true => exact(cell),
-        false => String::new(),
-    };
-    let ours = |cell: &Cell| if cell.ours.is_nan() { String::new() } else { cell.ours.to_string() };
+    let some = |figure: f64| Some(figure).filter(|figure| !figure.is_nan());
     writer.write_record(header)?;
     for cell in cells {
+        let evidence = if cell.is_checked() { cell.evidence.name() } else { "" };
         writer.write_record([
             cell.row.as_str(),
             &cell.column,
             cell.convention,
-            &published(cell),
+            &some(cell.published).map_or(String::new(), |_| exact(cell)),
             &optional(cell.regenerated),
-            &ours(cell),
-            cell.check.name(),
+            &optional(some(cell.ours)),
+            cell.verdict().name(),
             &optional(cell.corrected),
+            evidence,
+            &cell.check_text(),
+            &cell.deviation().map_or(String::new(), |one| format!("{one:.6}")),
         ])?;
     }
     Ok(writer.into_inner().map_err(csv::IntoInnerError::into_error)?)
@@ -235,7 +501,7 @@ pub(super) fn csv(cells: &[Cell]) -> Result<Vec<u8>, csv::Error> {
 /// The published figure of `cell`: as it is printed where that is all of it, and else, as of a ratio of two figures,
 /// in full.
 fn exact(cell: &Cell) -> String {
-    let printed = cell.printed(cell.published);
+    let printed = cell.print(cell.published);
     match printed.parse() == Ok(cell.published) {
         true => printed,
         false => cell.published.to_string(),

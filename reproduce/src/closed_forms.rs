@@ -8,9 +8,12 @@ use question::sheet::Sheet;
 use question::{Context, Diagnostic};
 use sim::{Details, Replay, Study};
 
-use super::cell::{Cell, Check, whole};
+use super::cell::{Basis, Cell, Figure, whole};
+use super::check::{Check, Evidence};
 use super::sources::Sources;
 use super::table::{Contents, Table};
+
+const EQUAL: Check = Check::Absolute(0.0);
 
 /// All cells of the table of closed forms.
 pub(super) fn cells(table: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
@@ -23,8 +26,7 @@ pub(super) fn cells(table: &Table, sources: &Sources<'_>) -> Result<Contents, Di
         }
     }
     let title = table.title(&scenario);
-    let sheet = sheet(&scenario, &cells);
-    Ok(Contents { title, cells, sheet })
+    Contents::of(table, sources, title, cells, |cells| sheet(&scenario, cells))
 }
 
 /// Bubble and peak memory of one schedule, as far as the setting is in the formulas' domain.
@@ -52,8 +54,8 @@ fn cells_of(
         let published = published?;
         let row = setting.name.clone().unwrap_or_default();
         let column = format!("{} {quantity}", rule.name());
-        let check = Check::of(published == ours);
-        Some(Cell::new(row, column, convention, [published, ours].map(whole), check))
+        let basis = Basis::new(convention, Evidence::ClosedForm, EQUAL);
+        Some(Figure::new(row, column, basis, whole(published)).beside(whole(ours)))
     };
     Ok(figures.into_iter().filter_map(cell).collect())
 }

@@ -11,7 +11,8 @@ use question::sheet::Sheet;
 use serde::Deserialize;
 use sim::Replay;
 
-use super::cell::{Cell, Check, whole};
+use super::cell::{Basis, Cell, Figure, whole};
+use super::check::{Check, Evidence};
 use super::sources::{Sources, error_in};
 use super::table::{Contents, Table};
 
@@ -20,6 +21,8 @@ pub(super) const FIGURES: &str = "controllable.csv";
 
 const TITLE: &str = "Controllable Memory: bubble (longest span less the work of a stage) and most \
 chunk activations, regenerated with the authors' code; the paper's own figures were not at hand";
+
+const EQUAL: Check = Check::Absolute(0.0);
 
 /// A question and its figures.
 #[derive(Deserialize)]
@@ -38,13 +41,13 @@ struct Figures {
 }
 
 /// All cells: bubble and peak of each question.
-pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
+pub(super) fn cells(table: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
     let (path, all) = sources.records::<Figures>(FIGURES)?;
     let mut cells = Vec::new();
     for figures in &all {
         cells.extend(cells_of(&path, figures)?);
     }
-    Ok(Contents { title: TITLE.to_owned(), sheet: sheet(&cells), cells })
+    Contents::of(table, sources, TITLE, cells, sheet)
 }
 
 fn cells_of(path: &Path, figures: &Figures) -> Result<[Cell; 2], Diagnostic> {
@@ -60,8 +63,8 @@ fn cells_of(path: &Path, figures: &Figures) -> Result<[Cell; 2], Diagnostic> {
         simulate(family, figures).map_err(|fault| wrong(&fault.to_string()))?;
     let bubble = |span: u64| span.checked_sub(work).ok_or_else(|| wrong("the span is too short"));
     let cell = |column: &str, convention, published: u64, ours: u64| {
-        let check = Check::of(published == ours);
-        Cell::new(row.as_str(), column, convention, [published, ours].map(whole), check)
+        let basis = Basis::new(convention, Evidence::Computed, EQUAL);
+        Figure::new(row.as_str(), column, basis, whole(published)).beside(whole(ours))
     };
     Ok([
         cell("bubble ns", "span", bubble(figures.span_ns)?, bubble(span)?),

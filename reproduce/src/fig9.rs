@@ -12,14 +12,15 @@ use rayon::prelude::*;
 use serde::Deserialize;
 use sim::Replay;
 
-use super::cell::{self, Cell, Check, Count};
+use super::cell::{self, Basis, Cell, Count, Figure};
+use super::check::{Check, Evidence};
 use super::contender::Contender;
 use super::picture::{Lines, Pair, Panel, Picture, Point, distinct};
 use super::sources::{Sources, error_in};
 use super::table::{Contents, Table};
 
-/// The largest difference between ours and the published figure of ten digits.
-const TOLERANCE: f64 = 1e-9;
+/// Published figures have ten digits.
+const BASIS: Basis = Basis::new(Convention::Span.name(), Evidence::Computed, Check::Absolute(1e-9));
 /// The file of its settings, those of table 8.
 pub(super) const SETTINGS: &str = "table8.toml";
 /// The file of its figures.
@@ -38,7 +39,7 @@ struct Line {
 }
 
 /// All cells: two at each memory limit of each setting.
-pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
+pub(super) fn cells(table: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
     let scenario = sources.scenario(SETTINGS)?;
     let (path, lines) = sources.records::<Line>(FIGURES)?;
     let cells = lines
@@ -51,9 +52,8 @@ pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagno
             cell(sources.context(), &scenario, &path, line, method, figure)
         })
         .collect::<Result<Vec<_>, _>>()?;
-    let title = "Figure 9: bubble rate over the memory limit".to_owned();
-    let sheet = summary(&scenario, &cells);
-    Ok(Contents { title, cells, sheet })
+    let title = "Figure 9: bubble rate over the memory limit";
+    Contents::of(table, sources, title, cells, |cells| summary(&scenario, cells))
 }
 
 /// Both methods at each memory limit of the figure, in order of appearance.
@@ -93,10 +93,9 @@ fn cell(
     let case = case::case(context, scenario, &setting, &ScheduleSource::named(context, method)?)?;
     let metrics = Replay::new().metrics(&case.schedule, case.problem.costs());
     let ours = metrics.map_err(|fault| wrong(fault.to_string()))?.bubble_rate();
-    let check = Check::of((ours - published).abs() < TOLERANCE);
-    let (row, convention) = (format!("{name}, {limit}"), Convention::Span.name());
-    let cell = Cell::new(row, method, convention, [published, ours], check);
-    Ok(Cell { digits: cell::decimals(figure), ..cell })
+    let row = format!("{name}, {limit}");
+    let printed = Figure::new(row, method, BASIS, published).digits(cell::decimals(figure));
+    Ok(printed.beside(ours))
 }
 
 /// The cells of one setting and method, in the order of the limits.
@@ -158,7 +157,7 @@ fn summary(scenario: &Scenario, cells: &[Cell]) -> Sheet {
         for limit in &shown {
             let point = points.iter().find(|(at, _)| at == limit);
             row.push(point.map_or(String::new(), |(_, cell)| {
-                let sign = cell.check.sign();
+                let sign = cell.verdict().sign();
                 format!("{:.6} {sign} {:.6}", cell.published, cell.ours)
             }));
         }

@@ -1,7 +1,7 @@
 //! Published tables beside ours, cell by cell.
 //!
 //! A [`Question`] names tables of [`TABLES`]; [`reproduce`] answers it with a [`Reproduced`] for each: its
-//! cells, each with the published figure, ours and a [`Check`], the same as a sheet for people, and a
+//! cells, each with the published figure, ours and a [`Verdict`], the same as a sheet for people, and a
 //! picture as data. Tables of bubble rates can be answered with a [`Beyond`] instead: the best order that
 //! a search finds in the memory of each published schedule, and a lower bound.
 //!
@@ -27,6 +27,7 @@
 
 mod beyond;
 mod cell;
+mod check;
 mod claims;
 mod closed_forms;
 mod contender;
@@ -57,7 +58,8 @@ use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
 
 pub use self::beyond::{Beyond, SearchedCell};
-pub use self::cell::{Cell, Check, Count};
+pub use self::cell::{Cell, Count, Figure, Total};
+pub use self::check::{Evidence, Verdict};
 pub use self::picture::{
     Bars, Comparison, Group, Lines, PUBLISHED, Pair, Panel, Picture, Place, PlacePair, Places,
     Point,
@@ -132,7 +134,7 @@ pub struct Reproduced {
 }
 
 impl Reproduced {
-    /// Whether every cell that was checked matches. A table without such cells proves nothing, so it does
+    /// Whether every cell that was checked matches, or misses by as much as is expected. A table without such cells proves nothing, so it does
     /// not hold.
     #[must_use]
     pub fn holds(&self) -> bool {
@@ -144,16 +146,10 @@ impl Reproduced {
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let (table, count) = (self.table, Count::of(&self.cells));
-        let missed = self.cells.iter().filter(|cell| cell.check == Check::Missed);
+        let missed = self.cells.iter().filter(|cell| cell.verdict() == Verdict::Missed);
         let mut notes: Vec<String> = missed.map(|cell| format!("{table}: miss: {cell}")).collect();
-        let not_checked = match count.not_checked {
-            0 => String::new(),
-            more => format!(
-                "; {more} more stand beside measured figures, or alone, and are not checked"
-            ),
-        };
-        let (matched, checked) = (count.matched, count.checked());
-        notes.push(format!("{table}: {matched} of {checked} cells match{not_checked}"));
+        let (matched, checked, rest) = (count.matched, count.checked(), count.rest());
+        notes.push(format!("{table}: {matched} of {checked} cells match{rest}"));
         notes
     }
 
@@ -166,8 +162,8 @@ impl Reproduced {
     }
 }
 
-/// The answer to a [`Question`]. As JSON it is an object with the cells of all tables, and
-/// `"interrupted": true` if the host stopped the work.
+/// The answer to a [`Question`]. As JSON it is an object with the cells of all tables, their totals by kind of
+/// evidence, and `"interrupted": true` if the host stopped the work.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Answer {
     /// Published figures beside ours.
@@ -198,7 +194,26 @@ impl Answer {
 }
 
 impl Answer {
-    /// All tables under their titles, for people.
+    /// The checked cells by kind of evidence, but for those that are quoted from other tables; none of searches.
+    #[must_use]
+    pub fn totals(&self) -> Vec<Total> {
+        let Self::Reproduced { tables, .. } = self else { return Vec::new() };
+        let quotes =
+            |one: &Reproduced| Table::named(one.table).is_some_and(|table| table.is_summary);
+        let own = tables.iter().filter(|one| !quotes(one) || tables.len() == 1);
+        Total::of(own.flat_map(|one| &one.cells))
+    }
+
+    /// The totals as a table.
+    fn totals_sheet(&self) -> Sheet {
+        let head = ["evidence", "checked", "match", "expected misses", "miss", "mean deviation"];
+        match &self.totals()[..] {
+            [] => Sheet::default(),
+            totals => Sheet::table(&head, totals.iter().map(Total::row)),
+        }
+    }
+
+    /// All tables under their titles, and the totals by kind of evidence, for people.
     #[must_use]
     pub fn sheet(&self) -> Sheet {
         let titled = |title: &str, sheet: Sheet| {
@@ -212,7 +227,7 @@ impl Answer {
                 tables.iter().map(|one| titled(one.table, one.sheet())).collect()
             }
         };
-        all.into_iter().fold(Sheet::default(), Sheet::and)
+        all.into_iter().fold(Sheet::default(), Sheet::and).and(self.totals_sheet())
     }
 }
 
@@ -231,11 +246,11 @@ impl Serialize for Answer {
                 let cells = tables
                     .iter()
                     .flat_map(|one| one.cells.iter().map(|cell| Named { table: one.table, cell }));
-                serialize_cells(to, &cells.collect::<Vec<_>>(), *interrupted)
+                serialize_cells(to, &cells.collect::<Vec<_>>(), &self.totals(), *interrupted)
             }
             Self::Beyond { tables, interrupted } => {
                 let cells = tables.iter().flat_map(|one| &one.cells);
-                serialize_cells(to, &cells.collect::<Vec<_>>(), *interrupted)
+                serialize_cells(to, &cells.collect::<Vec<_>>(), &self.totals(), *interrupted)
             }
         }
     }
@@ -244,10 +259,15 @@ impl Serialize for Answer {
 fn serialize_cells<S: Serializer>(
     to: S,
     cells: &[impl Serialize],
+    totals: &[Total],
     interrupted: bool,
 ) -> Result<S::Ok, S::Error> {
-    let mut answer = to.serialize_struct("Answer", 1 + usize::from(interrupted))?;
+    let parts = 1 + usize::from(!totals.is_empty()) + usize::from(interrupted);
+    let mut answer = to.serialize_struct("Answer", parts)?;
     answer.serialize_field("cells", cells)?;
+    if !totals.is_empty() {
+        answer.serialize_field("totals", totals)?;
+    }
     if interrupted {
         answer.serialize_field("interrupted", &true)?;
     }
@@ -284,6 +304,7 @@ fn all(tables: Vec<&Table>, sources: &Sources<'_>) -> Result<Vec<Reproduced>, Di
 /// Makes the cells of `table` and its picture.
 fn one(table: &Table, sources: &Sources<'_>) -> Result<Reproduced, Diagnostic> {
     let table::Contents { title, cells, sheet } = (table.cells)(table, sources)?;
+    sources.all_expected(table.name, &cells)?;
     let picture =
         table.picture.filter(|_| !cells.is_empty()).map(|picture| picture(&title, &cells));
     Ok(Reproduced { table: table.name, title, cells, sheet, picture })

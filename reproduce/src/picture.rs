@@ -134,7 +134,7 @@ pub struct Place {
 
 impl Pair {
     /// The figures of `cell`.
-    pub(super) const fn of(cell: &Cell) -> Self {
+    pub(super) fn of(cell: &Cell) -> Self {
         Self { ours: cell.ours, published: cell.published }
     }
 }
@@ -173,13 +173,13 @@ pub(super) fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::cell::Check;
+    use super::super::cell::{Basis, Figure};
     use super::*;
 
     #[test]
     fn a_cell_that_was_not_published_leaves_a_gap() {
         let cell = |row: &str, column: &str, ours| {
-            Cell::new(row, column, "span", [0.25, ours], Check::Matched)
+            Figure::new(row, column, Basis::not_checked("span"), 0.25).beside(ours)
         };
         let cells = [cell("a", "1f1b", 0.5), cell("b", "zb-v", 0.125), cell("b", "1f1b", 0.25)];
         let Picture::Bars(picture) = bars("rates", &cells) else { panic!("it has groups of bars") };

@@ -8,12 +8,12 @@ use question::{Context, Diagnostic};
 use rayon::prelude::*;
 use sim::Replay;
 
-use super::cell::{self, Cell, Check};
+use super::cell::{self, Basis, Cell, Figure};
+use super::check::{Check, Evidence};
 use super::sources::Sources;
 use super::table::{Contents, Table};
 
-/// Tolerance against a regenerated figure of eight digits.
-const TOLERANCE: f64 = 1e-8;
+const PRINTED: Check = Check::Printed;
 
 /// All cells of a table of bubble rates.
 pub(super) fn cells(table: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
@@ -25,8 +25,7 @@ pub(super) fn cells(table: &Table, sources: &Sources<'_>) -> Result<Contents, Di
         .collect::<Result<Vec<_>, _>>()?
         .concat();
     let title = table.title(&scenario);
-    let sheet = sheet(&scenario, &cells);
-    Ok(Contents { title, cells, sheet })
+    Contents::of(table, sources, title, cells, |cells| sheet(&scenario, cells))
 }
 
 fn cells_of(
@@ -60,11 +59,10 @@ fn cell(
     let regenerated = setting.regenerated.get(column);
     let regenerated = regenerated.map(|text| number("regenerated", text)).transpose()?;
     let (ours, corrected) = rates(&exact_case(context, scenario, setting, rule)?, convention)?;
-    let near = regenerated.is_none_or(|figure| (figure - ours).abs() < TOLERANCE);
-    let matches = near && format!("{ours:.digits$}") == format!("{published:.digits$}");
     let row = setting.name.clone().unwrap_or_default();
-    let cell = Cell::new(row, column, convention.name(), [published, ours], Check::of(matches));
-    Ok(Some(Cell { regenerated, corrected, digits, ..cell }))
+    let basis = Basis::new(convention.name(), Evidence::Computed, PRINTED);
+    let figure = Figure::new(row, column, basis, published);
+    Ok(Some(figure.digits(digits).regenerated(regenerated).beside(ours).corrected(corrected)))
 }
 
 /// The case on a clock on which every chunk's share of the stage's times is whole.
@@ -124,7 +122,7 @@ impl Column<'_> {
     /// `published = ours`, or `!` between them where they differ.
     fn show(&self, cell: &Cell) -> String {
         if self.corrected {
-            return cell.corrected.map_or(String::new(), |rate| cell.printed(rate));
+            return cell.corrected.map_or(String::new(), |rate| cell.print(rate));
         }
         cell.pair()
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use question::scenario::Scenario;
 use question::{Context, Diagnostic};
 use scenarios::PAPER;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::cell::Cell;
@@ -13,6 +14,20 @@ use super::{Reproduced, Table};
 
 /// The largest file of figures, in bytes.
 const MAX_FILE: u64 = 16 << 20;
+/// The file of expected misses of all tables.
+const MISSES: &str = "expected-misses.csv";
+
+/// A cell whose figure of ours is known to miss the published one.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Miss {
+    table: String,
+    row: String,
+    column: String,
+    ours: f64,
+    width: f64,
+    reason: String,
+}
 
 /// A folder with published settings and figures, or those that are built in.
 pub(super) struct Sources<'a> {
@@ -37,6 +52,42 @@ impl<'a> Sources<'a> {
         match self.made.iter().find(|one| one.table == table.name) {
             Some(made) => Ok(Cow::Borrowed(&made.cells)),
             None => Ok(Cow::Owned((table.cells)(table, self)?.cells)),
+        }
+    }
+
+    /// `cells` of the table `name`, with those that are named in the file of expected misses checked against the
+    /// figures there.
+    pub(super) fn expecting(&self, name: &str, cells: Vec<Cell>) -> Result<Vec<Cell>, Diagnostic> {
+        let (path, misses) = self.records_or_built_in::<Miss>(MISSES)?;
+        let own = |cell: &Cell| {
+            misses.iter().find(|miss| {
+                (&*miss.table, &miss.row, &miss.column) == (name, &cell.row, &cell.column)
+                    && cell.is_published()
+            })
+        };
+        let wrong = |message: String| error_in(&path, None, &message);
+        let settled = cells.into_iter().map(|cell| match own(&cell) {
+            Some(miss) => {
+                let place = format!("{name}, {}, {}", miss.row, miss.column);
+                cell.with(|figure| figure.expecting(miss.ours, miss.width, miss.reason.clone()))
+                    .map_err(|message| wrong(format!("{place}: {message}")))
+            }
+            None => Ok(cell),
+        });
+        settled.collect()
+    }
+
+    /// Checks that every expected miss of the table `name` is one of `cells`.
+    pub(super) fn all_expected(&self, name: &str, cells: &[Cell]) -> Result<(), Diagnostic> {
+        let (path, misses) = self.records_or_built_in::<Miss>(MISSES)?;
+        let is_there = |miss: &Miss| {
+            cells.iter().any(|cell| cell.row == miss.row && cell.column == miss.column)
+        };
+        match misses.iter().find(|miss| miss.table == name && !is_there(miss)) {
+            Some(Miss { row, column, .. }) => {
+                Err(error_in(&path, None, &format!("{name} has no cell {row}, {column}")))
+            }
+            None => Ok(()),
         }
     }
 

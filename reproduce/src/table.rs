@@ -39,6 +39,20 @@ pub(super) struct Contents {
     pub(super) sheet: Sheet,
 }
 
+impl Contents {
+    /// The contents of `table`: its `cells`, with those that are expected to miss, as `sheet` shows them.
+    pub(super) fn of(
+        table: &Table,
+        sources: &Sources<'_>,
+        title: impl Into<String>,
+        cells: Vec<Cell>,
+        sheet: impl FnOnce(&[Cell]) -> Sheet,
+    ) -> Result<Self, Diagnostic> {
+        let cells = sources.expecting(table.name, cells)?;
+        Ok(Self { title: title.into(), sheet: sheet(&cells), cells })
+    }
+}
+
 impl Table {
     /// Whether orders that are better than the published ones can be searched for its cells.
     #[must_use]

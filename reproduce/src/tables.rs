@@ -180,7 +180,9 @@ pub static TABLES: &[Table] = &[
             overlap::SEGMENTS,
             overlap::GAINS,
             overlap::RUNS,
+            overlap::FIGURES,
         ],
+        is_summary: true,
         cells: overlap::combined,
         picture: Some(overlap::combined_picture),
         ..PLAIN

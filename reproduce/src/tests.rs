@@ -45,9 +45,9 @@ fn figures_are_read_from_the_folder_of_the_question() {
     assert_eq!(error.to_string(), "cannot read own/table5.toml: there is no such file");
 }
 
-/// Known misses are named cell by cell: any other figure that is far off fails.
+/// Misses are expected cell by cell, each with our figure: any other fails, and so does one that got better.
 #[test]
-fn a_measurement_of_offload_that_is_far_off_is_a_miss_unless_it_is_known() {
+fn a_miss_is_a_miss_unless_it_is_expected_as_it_is() {
     let question = Question { paper: Some("own".into()), ..named(&["offload"]) };
     let ask = |name, edit| {
         let host = folder(name, edit);
@@ -62,13 +62,61 @@ fn a_measurement_of_offload_that_is_far_off_is_a_miss_unless_it_is_known() {
         far[0].starts_with("offload: miss: 10.5B s=32768 k=0.7, po-f, activation GB"),
         "{far:?}"
     );
+    let missed = |edit| notes(ask("expected-misses.csv", edit).unwrap());
+    let line = "po-h\",activation GB,19.73,";
+    let better = missed([line, "po-h\",activation GB,19.2,"]);
+    assert!(better[0].contains("po-h, activation GB: published 24.0, ours 19.73"), "{better:?}");
+    assert!(better[0].contains("expected miss, ours 19.2 ± 0.1"), "{better:?}");
+    let wrong = |edit| ask("expected-misses.csv", edit).unwrap_err().to_string();
+    let stale = wrong([line, "po-h\",activation GB,23.9,"]);
+    assert!(
+        stale.contains("23.9 is not a miss: it passes `within 5 % beyond rounding`"),
+        "{stale}"
+    );
+    let gone = wrong([line, "po-h\",activation TB,19.73,"]);
+    assert!(
+        gone.contains("offload has no cell 10.5B s=32768 k=0.7, po-h, activation TB"),
+        "{gone}"
+    );
     // Figure 1 prints k = 0.72 for the models of these bars.
     let other = ask("offload-fig15.csv", ["32768,0.7,po-f", "32768,0.8,po-f"]).unwrap_err();
     assert!(other.message.contains("figure 1 prints no k that rounds to this one"), "{other}");
     let few = ask("offload-models.csv", ["5.8B,8,", "5.8B,4,"]).unwrap_err();
     assert!(few.message.contains("a size or group of 0: from 1 to 1048576"), "{few}");
-    let slow = notes(ask("offload-models.csv", ["42.9B,32,62", "42.9B,32,61"]).unwrap());
-    assert_eq!(slow.len(), 1, "layers that cannot be dealt evenly are not checked: {slow:?}");
+}
+
+#[test]
+fn every_expected_miss_has_a_reason() {
+    let text = PAPER.get("expected-misses.csv").unwrap();
+    assert!(text.lines().all(|line| !line.ends_with(",?") && !line.ends_with(',')), "{text}");
+}
+
+/// The source files in `folder` and those below, but for those where checks are defined and tested.
+fn sources_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let (folders, files): (Vec<PathBuf>, Vec<PathBuf>) = entries.partition(|path| path.is_dir());
+    let own = ["check.rs", "cell.rs", "tests.rs"];
+    let files = files.into_iter().filter(|path| own.iter().all(|name| !path.ends_with(name)));
+    files.chain(folders.iter().flat_map(|folder| sources_in(folder))).collect()
+}
+
+/// A check is part of a constant: no function chooses one, so that none can choose it by our figure.
+#[test]
+fn checks_are_constants() {
+    let mut seen = 0;
+    for path in sources_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let mut is_const = false;
+        for line in text.lines() {
+            is_const |= line.starts_with("const ") || line.starts_with("pub(super) const ");
+            if line.contains("Check::") {
+                assert!(is_const, "{}: {line}", path.display());
+                seen += 1;
+            }
+            is_const &= !line.ends_with(';') && !line.starts_with('}');
+        }
+    }
+    assert!(seen >= 40, "{seen}");
 }
 
 #[test]
@@ -101,11 +149,12 @@ fn predicted_runs_are_held_against_the_figures_of_the_folder() {
 /// A figure that is not at hand is `null` and empty, and nothing is claimed of its cell.
 #[test]
 fn a_prediction_alone_has_no_published_figure() {
-    let cell = Cell::new("a", "b", "not at hand", [f64::NAN, 0.5], Check::NotChecked);
+    let basis = cell::Basis::not_checked("not at hand");
+    let cell = Figure::new("a", "b", basis, f64::NAN).beside(0.5);
     let json = serde_json::to_value(&cell).unwrap();
     assert!(json["published"].is_null() && json["match"].is_null() && json["ours"] == 0.5);
     let csv = String::from_utf8(cell::csv(&[cell]).unwrap()).unwrap();
-    assert_eq!(csv.lines().nth(1), Some("a,b,not at hand,,,0.5,not checked,"));
+    assert_eq!(csv.lines().nth(1), Some("a,b,not at hand,,,0.5,not checked,,,not checked,"));
 }
 
 #[test]
@@ -114,18 +163,23 @@ fn a_cell_in_json_has_the_keys_of_its_table() {
     let answer = reproduce(&Context::new(&host), &named(&["table2"])).unwrap();
     let json: Value = serde_json::to_value(&answer).unwrap();
     let keys: Vec<&String> = json.as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["cells"]);
+    assert_eq!(keys, ["cells", "totals"]);
     let cell = json["cells"][0].as_object().unwrap();
     let wanted = [
+        "accepted",
+        "check",
         "column",
         "convention",
         "corrected",
+        "deviation",
+        "evidence",
         "match",
         "ours",
         "published",
         "regenerated",
         "row",
         "table",
+        "verdict",
     ];
     let mut keys: Vec<&String> = cell.keys().collect();
     keys.sort();

@@ -5,18 +5,86 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-fn cells(table: &str) -> Vec<Value> {
+/// All tables, made once for all tests.
+static ALL: LazyLock<Value> = LazyLock::new(|| {
     let mut command = Command::new(env!("CARGO_BIN_EXE_debubble"));
     command.current_dir(env!("CARGO_MANIFEST_DIR"));
-    let output = command.args(["reproduce", table, "--check", "--json", "--no-files"]);
+    let output = command.args(["reproduce", "all", "--check", "--json", "--no-files"]);
     let output = output.output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
-    json["cells"].as_array().unwrap().clone()
+    serde_json::from_slice(&output.stdout).unwrap()
+});
+
+fn cells(table: &str) -> Vec<Value> {
+    let all = ALL["cells"].as_array().unwrap();
+    all.iter().filter(|cell| cell["table"] == table).cloned().collect()
 }
 
-/// The study of many minibatches takes longer than all others together: two tests look at one.
-static OF_ODC: LazyLock<Vec<Value>> = LazyLock::new(|| cells("odc"));
+fn figure(cell: &Value, key: &str) -> Option<f64> {
+    cell[key].as_f64()
+}
+
+/// Whether the check of `cell` lets a figure of ours pass.
+fn passes(cell: &Value, ours: f64) -> bool {
+    let bound = |at: usize| cell["accepted"][at].as_f64();
+    bound(0).is_none_or(|least| least <= ours) && bound(1).is_none_or(|most| ours <= most)
+}
+
+/// Figures of ours that are wrong, with their names: 1.3 and 0.7 times as large, nothing, one more than nothing, and that
+/// of the next row.
+fn wrong(ours: f64, next: &Value) -> Vec<(&'static str, f64)> {
+    let next = figure(next, "ours").unwrap_or(ours);
+    let all =
+        [("x 1.3", 1.3 * ours), ("x 0.7", 0.7 * ours), ("0", 0.0), ("next", next), ("+ 1", 1.0)];
+    let is_meant = |(name, wrong): &(&str, f64)| *wrong != ours && (*name != "+ 1" || ours == 0.0);
+    all.into_iter().filter(is_meant).collect()
+}
+
+/// Why a wrong figure of ours may pass, if there is a reason in what was published.
+fn reason(cell: &Value, next: &Value, name: &str, wrong: f64) -> Option<&'static str> {
+    let published = figure(cell, "published").unwrap();
+    if cell["evidence"] == "inequality" || cell["convention"] == "about" {
+        return Some("a range is published, not a figure");
+    }
+    if name == "next" && figure(next, "published").is_some_and(|next| passes(cell, next)) {
+        return Some("the figures that are published for both rows are as near");
+    }
+    // A gain of printed throughputs is known to what their digits leave.
+    let check = cell["check"].as_str().unwrap();
+    let wide = [0, 1].map(|at| (cell["accepted"][at].as_f64().unwrap() - published).abs());
+    let is_rounded = check.starts_with("gain") && wide.iter().any(|one| *one > 0.16 * published);
+    (is_rounded && passes(cell, wrong)).then_some("the printed digits leave as much open")
+}
+
+/// Every verdict can fail: a wrong figure of ours turns a checked cell red, or what was published leaves it open.
+#[test]
+fn wrong_figures_of_ours_are_misses() {
+    let all = ALL["cells"].as_array().unwrap();
+    let checked: Vec<&Value> = all.iter().filter(|cell| !cell["accepted"].is_null()).collect();
+    let (mut left, mut reasons) = (Vec::new(), std::collections::BTreeMap::new());
+    for (at, cell) in checked.iter().enumerate() {
+        let is_next =
+            |other: &&&Value| other["table"] == cell["table"] && other["column"] == cell["column"];
+        let mut around = checked[at + 1..].iter().chain(&checked[..at]).filter(is_next);
+        let next = around.next().unwrap_or(cell);
+        let ours = figure(cell, "ours").unwrap();
+        assert!(passes(cell, ours), "{cell}");
+        let all_wrong = wrong(ours, next);
+        assert!(!all_wrong.is_empty(), "{cell}");
+        for (name, wrong) in all_wrong.into_iter().filter(|(_, wrong)| passes(cell, *wrong)) {
+            match reason(cell, next, name, wrong) {
+                Some(reason) => *reasons.entry((reason, name)).or_insert(0) += 1,
+                None => left.push(format!("{name} {wrong}: {cell}")),
+            }
+        }
+        // A bound that nothing reaches would prove nothing.
+        if cell["accepted"].as_array().unwrap().iter().any(Value::is_null) {
+            assert!(!passes(cell, 3.0 * ours + 1.0) || !passes(cell, ours / 3.0), "{cell}");
+        }
+    }
+    eprintln!("{} checked cells; wrong figures that pass: {reasons:?}", checked.len());
+    assert!(left.is_empty(), "{} cells that cannot fail:\n{}", left.len(), left.join("\n"));
+}
 
 /// Checks the figures themselves, not what the program says of them.
 fn all_within(cells: &[Value], published: f64, regenerated: f64) {
@@ -109,7 +177,8 @@ fn error(cell: &Value) -> f64 {
 #[test]
 fn packing_of_odc() {
     let of_plans = |cell: &&Value| cell["convention"] == "packing code, run again";
-    let cells: Vec<&Value> = OF_ODC.iter().filter(of_plans).collect();
+    let cells = cells("odc");
+    let cells: Vec<&Value> = cells.iter().filter(of_plans).collect();
     // 18 plans with 8 microbatch counts, 8 loads, 2 verdicts of deadlock, 2 times and 2 bubbles; 3
     // plans would deadlock collectives.
     assert_eq!(cells.len(), 18 * 22 - 3 * 2);
@@ -127,8 +196,9 @@ fn packing_of_odc() {
 
 #[test]
 fn speedups_of_odc() {
+    let cells = cells("odc");
     let of = |row: &str, column: &str| {
-        let found = OF_ODC.iter().find(|cell| cell["row"] == row && cell["column"] == column);
+        let found = cells.iter().find(|cell| cell["row"] == row && cell["column"] == column);
         found.unwrap_or_else(|| panic!("{row}, {column}"))
     };
     let figure = |cell: &Value, key: &str| cell[key].as_f64().unwrap();
@@ -151,11 +221,12 @@ fn speedups_of_odc() {
         figure(cell, "ours")
     };
     assert!(gain(2) > gain(4) && gain(4) > gain(8) && gain(8) < 10.0);
+    // Models and lengths of MI300X are not published: ours is on the same side of 1, and nothing more is claimed.
     for (end, measured) in [("slowest: equal short samples", 0.78), ("fastest: long tail", 1.2)] {
-        let cell = of("MI300X", end);
-        assert_eq!(figure(cell, "ours") < 1.0, measured < 1.0);
-        assert!(figure(cell, "published") == measured && cell["match"] == true, "{cell}");
-        assert!(of("MI300X", &format!("{end}, figure"))["match"].is_null());
+        let (side, cell) = (of("MI300X", &format!("{end}, over collectives")), of("MI300X", end));
+        assert_eq!(figure(side, "ours") < 1.0, measured < 1.0);
+        assert!(side["match"] == true && side["evidence"] == "inequality", "{side}");
+        assert!(figure(cell, "published") == measured && cell["match"].is_null(), "{cell}");
     }
 }
 
@@ -166,7 +237,14 @@ fn controllable_memory() {
     all_within(&cells, 0.0, 0.0);
 }
 
-/// Closed forms and k to the digit, measurements within what the help states; what is not checked says why.
+/// The cells of `column` by verdict: those that match, and those that miss as expected.
+fn verdicts(cells: &[Value], column: &str) -> [usize; 2] {
+    let own = in_column(cells, column);
+    let count = |verdict: &str| own.iter().filter(|cell| cell["verdict"] == verdict).count();
+    ["yes", "expected miss"].map(count)
+}
+
+/// Closed forms and k to the digit; of measurements what matches, and what is known to miss.
 #[test]
 fn pipeoffload() {
     let cells = cells("offload");
@@ -186,38 +264,17 @@ fn pipeoffload() {
         assert!((figure(cell, "ours") - figure(cell, "regenerated")).abs() <= 5e-5, "{cell}");
         assert!((figure(cell, "ours") / figure(cell, "published") - 1.0).abs() < 0.08, "{cell}");
     }
-    let is_checked = |cell: &&&Value| !cell["match"].is_null();
-    // Column, cells, checked cells.
-    for (column, all, checked) in [
-        ("slowdown %", 24, 15),
-        ("activation GB", 26, 24),
-        ("MFU over po-h", 20, 19),
-        ("gain over tensor 8, %", 18, 3),
-        ("memory over tensor 8", 18, 4),
-        ("least gain, %", 1, 1),
-        ("largest gain, %", 1, 1),
+    for (column, wanted) in [
+        ("slowdown %", [4, 14]),
+        ("activation GB", [24, 2]),
+        ("MFU over po-h", [5, 15]),
+        ("gain over tensor 8, %", [6, 12]),
+        ("memory over tensor 8", [11, 7]),
+        ("least gain, %", [1, 0]),
+        ("largest gain, %", [1, 0]),
     ] {
-        let own = of("column", column);
-        assert_eq!((own.len(), own.iter().filter(is_checked).count()), (all, checked), "{column}");
-        for cell in own.iter().filter(is_checked) {
-            let (published, ours) = (figure(cell, "published"), figure(cell, "ours"));
-            let off = (ours - published).abs();
-            let holds = match column {
-                "activation GB" => off <= 0.5 + 0.05 * (published + 0.5),
-                // Whole percent of whole percent: 1.7 % of the ratio, at 59 and more.
-                "MFU over po-h" => off / published <= 0.05 + 0.019,
-                "gain over tensor 8, %" => (10.0..=21.0).contains(&ours),
-                "memory over tensor 8" => ours <= 1.1,
-                _ => off <= 2.0,
-            };
-            assert!(holds, "{cell}");
-        }
+        assert_eq!(verdicts(&cells, column), wanted, "{column}");
     }
-    let reasons = cells.iter().filter(|cell| cell["match"].is_null());
-    let reasons: Vec<&str> = reasons.map(|cell| cell["convention"].as_str().unwrap()).collect();
-    let known = reasons.iter().filter(|reason| reason.starts_with("known miss: ")).count();
-    let others = reasons.iter().filter(|reason| reason.starts_with("not checked: ")).count();
-    assert_eq!((known, known + others), (6, reasons.len()), "{reasons:?}");
 }
 
 /// The cells of `column`, of every convention.
@@ -266,27 +323,29 @@ fn throughput_of_zero_bubble() {
     let bounds = in_column(&cells, "upper bound, samples/GPU/s");
     let (found, mean, largest) = sizes(&bounds, FITTED, error);
     assert!(found == 6 && mean < 0.05 && largest < 0.08, "{found} {mean} {largest}");
-    // Over two nodes gains are told by transfers that do not hold stages up.
+    // Over two nodes gains are those of transfers that do not hold stages up; those of the planner are not checked.
     let planned = in_column(&cells, "gain over 1F1B");
     let aside = in_column(&cells, "gain, transfers beside");
-    let (found, on_one_node, largest) = sizes(&planned, FITTED, points);
-    assert!(found == 18 && on_one_node < 0.025 && largest < 0.05, "{on_one_node} {largest}");
-    let (found, between, _) = sizes(&planned, "measured, beside", points);
+    let unchecked = planned.iter().filter(|cell| {
+        cell["convention"].as_str().unwrap().starts_with("not checked: ours with transfers")
+    });
+    let between: Vec<f64> = unchecked.map(|cell| points(cell).abs()).collect();
     let (as_many, without, largest) = sizes(&aside, HELD_OUT, points);
-    assert!(found == 9 && as_many == 9 && without < between / 2.0, "{between} {without}");
-    assert!(largest < 0.05, "{largest}");
+    assert!(between.len() == 9 && as_many == 9, "{between:?}");
+    assert!(without < between.iter().sum::<f64>() / 18.0 && largest < 0.05, "{without} {largest}");
+    // On one node gains of ours are too large, all of them: 24 % of themselves in the mean.
+    let fitted = planned.iter().filter(|cell| cell["convention"] == FITTED);
+    let deviations: Vec<f64> = fitted.map(|cell| cell["deviation"].as_f64().unwrap()).collect();
+    let bias = deviations.iter().sum::<f64>() / 18.0;
+    assert!(deviations.len() == 18 && (0.2..0.26).contains(&bias), "{bias}: {deviations:?}");
+    assert_eq!(verdicts(&cells, "gain over 1F1B"), [6, 12]);
+    assert_eq!(verdicts(&cells, "gain, transfers beside"), [8, 13]);
     let headline = in_column(&cells, "largest gain, transfers beside");
     assert_eq!(headline.iter().map(|cell| cell["published"].as_f64().unwrap()).sum::<f64>(), 0.99);
-    assert!(headline.iter().all(|cell| points(cell).abs() < 0.05), "{headline:?}");
+    assert_eq!(verdicts(&cells, "largest gain, transfers beside"), [2, 2]);
     let few = in_column(&cells, "step of few microbatches, ns");
     assert_eq!(few.len(), 4 * 3 * 4);
     assert!(few.iter().all(|cell| cell["ours"] == cell["published"]));
-    let checked = |cell: &&Value| cell["match"] == true;
-    let beside = |cell: &&Value| cell["match"].is_null();
-    assert_eq!(
-        cells.iter().filter(checked).count() + cells.iter().filter(beside).count(),
-        cells.len()
-    );
 }
 
 #[test]
@@ -312,20 +371,45 @@ fn post_validation_of_zero_bubble() {
     }
 }
 
-// CI makes this table as one of those of the README.
+/// Gains over balanced layers are met where there is most to hide; those over Megatron-LM are known to miss.
 #[test]
-#[ignore = "slow"]
 fn encoders_in_bubbles() {
     let cells = cells("encoder");
     assert_eq!(cells.len(), 2 + 3 * 5 + 2 + 4 * 5 + 2);
-    let matched = |cell: &&Value| cell["match"] == true;
-    let checked: Vec<&Value> = cells.iter().filter(matched).collect();
-    assert!(checked.len() >= 3, "{checked:?}");
-    for cell in checked {
-        let [ours, published] = ["ours", "published"].map(|key| cell[key].as_f64().unwrap());
-        assert!((ours - published).abs() <= 5.0, "{cell}");
+    assert_eq!(verdicts(&cells, "gain over Megatron-LM, %"), [0, 3]);
+    assert_eq!(verdicts(&cells, "gain over balanced, %"), [1, 2]);
+    for cell in in_column(&cells, "largest gain, %") {
+        let is_met = cell["row"].as_str().unwrap().ends_with("balanced");
+        assert_eq!(cell["match"] == true, is_met, "{cell}");
     }
-    let largest = cells.iter().filter(|cell| cell["column"] == "largest gain, %");
-    let over_balanced = largest.filter(|cell| cell["row"].as_str().unwrap().ends_with("balanced"));
-    assert!(over_balanced.into_iter().all(|cell| cell["match"] == true));
+}
+
+/// Headlines are quoted, and the largest claim of vocabulary parallelism is held against the row that it is of.
+#[test]
+fn headlines_have_settings_and_deviations() {
+    let cells = cells("headlines");
+    assert_eq!(cells.len(), 20);
+    let row = "Vocabulary Parallelism, most: VOCAB-1, V-Half on 24, vocabulary 256k, sequence 2048";
+    let cell = cells.iter().find(|cell| cell["row"] == row).unwrap();
+    assert!(cell["published"] == 143.0 && cell["match"] == true, "{cell}");
+    assert!((cell["deviation"].as_f64().unwrap() - 0.067).abs() < 0.001, "{cell}");
+    assert!(cells.iter().all(|cell| !cell["deviation"].is_null()), "{cells:?}");
+}
+
+/// All checked cells count once, by the kind of evidence that they are.
+#[test]
+fn totals_are_by_evidence() {
+    let totals = ALL["totals"].as_array().unwrap();
+    let names: Vec<&Value> = totals.iter().map(|total| &total["evidence"]).collect();
+    assert_eq!(names, ["computed", "closed-form", "fitted", "held-out", "inequality"]);
+    let sum = |key: &str| totals.iter().map(|total| total[key].as_u64().unwrap()).sum::<u64>();
+    let all = ALL["cells"].as_array().unwrap();
+    let is_own = |cell: &&Value| {
+        let quotes = cell["table"] == "headlines" || cell["table"] == "overlap-gain";
+        !cell["accepted"].is_null() && !quotes
+    };
+    assert_eq!(sum("cells"), all.iter().filter(is_own).count() as u64);
+    assert_eq!(sum("cells"), sum("matched") + sum("expected_misses"));
+    assert!(totals[0]["mean_deviation"].as_f64().unwrap() < 1e-4, "{totals:?}");
+    assert!(totals[3]["mean_deviation"].as_f64().unwrap() > 0.1, "{totals:?}");
 }

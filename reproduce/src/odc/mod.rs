@@ -27,14 +27,14 @@ pub(super) const CLAIMS: &str = "odc-claims.csv";
 const TITLE: &str = "ODC: its packing functions run on their own test cases, 8 devices (tokens where costs \
                      are linear, else seconds), and its speed-ups task by task";
 
-/// A part of the table.
+/// A part of the table: its cells, and how they are shown.
 pub(super) struct Part {
     cells: Vec<Cell>,
-    sheet: Sheet,
+    sheet: Box<dyn FnOnce(&[Cell]) -> Sheet>,
 }
 
 /// All cells: every figure of every plan, every speed-up, and the settings in which there is none.
-pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
+pub(super) fn cells(table: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
     let claims = Claims::read(sources, CLAIMS)?;
     let parts = [
         packing::part(sources)?,
@@ -44,9 +44,10 @@ pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagno
     let mut all = Vec::new();
     let mut sheet = Sheet::default();
     for (number, part) in parts.into_iter().enumerate() {
-        all.extend(part.cells);
+        let cells = sources.expecting(table.name, part.cells)?;
         let gap = if number > 0 { "\n" } else { "" };
-        sheet = sheet.and_text(gap).and(part.sheet);
+        sheet = sheet.and_text(gap).and((part.sheet)(&cells));
+        all.extend(cells);
     }
     Ok(Contents { title: TITLE.to_owned(), cells: all, sheet })
 }

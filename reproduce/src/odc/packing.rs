@@ -8,7 +8,8 @@ use question::Diagnostic;
 use question::sheet::Sheet;
 use serde::Deserialize;
 
-use super::super::cell::{self, Cell, Check, Count, whole};
+use super::super::cell::{self, Basis, Cell, Count, Figure, whole};
+use super::super::check::{Check, Evidence};
 use super::super::sources::{Sources, error_in};
 use super::Part;
 
@@ -16,6 +17,10 @@ use super::Part;
 pub(in super::super) const FIGURES: &str = "odc.csv";
 /// The file of its test cases.
 pub(in super::super) const LENGTHS: &str = "odc-lengths.csv";
+
+/// What its packing code gives. What is printed is met to half of the last digit.
+const BASIS: Basis =
+    Basis::new("packing code, run again", Evidence::Computed, Check::BeyondRounding(0.0));
 
 /// The time of a token where costs are linear: the figures count tokens.
 const TOKEN: Nanos = Nanos(1_000);
@@ -66,15 +71,16 @@ pub(super) fn part(sources: &Sources<'_>) -> Result<Part, Diagnostic> {
     let (_, all) = sources.records::<Figures>(FIGURES)?;
     let path = Path::new(FIGURES);
     let mut cells = Vec::new();
-    let mut rows = Vec::new();
     for figures in &all {
         let wrong =
             |message: String| error_in(path, None, &format!("{}: {message}", figures.row()));
         let ours = ours(figures, &cases).map_err(wrong)?;
-        let of_row = figures.cells(&ours).map_err(wrong)?;
-        rows.push(row(figures, &of_row));
-        cells.extend(of_row);
+        cells.extend(figures.cells(&ours).map_err(wrong)?);
     }
+    Ok(Part { cells, sheet: Box::new(sheet) })
+}
+
+fn sheet(cells: &[Cell]) -> Sheet {
     let header = [
         "regenerated = ours",
         "collectives",
@@ -83,7 +89,8 @@ pub(super) fn part(sources: &Sources<'_>) -> Result<Part, Diagnostic> {
         "bubble, on-demand",
         "match",
     ];
-    Ok(Part { cells, sheet: Sheet::table(&header, rows) })
+    let rows = cells.chunk_by(|one, other| one.row == other.row).map(row);
+    Sheet::table(&header, rows)
 }
 
 /// Packs and times a test case.
@@ -168,16 +175,14 @@ impl Figures {
     /// Whole numbers match if they are equal, others to all digits that were printed.
     fn cell(&self, column: String, text: &str, ours: f64) -> Result<Cell, String> {
         let published = cell::figure(text).ok_or_else(|| format!("`{text}` is no number"))?;
-        let tolerance = if text.contains('.') {
-            // Half of the last digit, and the clock's rounding of every sample.
-            0.5 * last_digit(&column, published) + 0.5e-9 * whole(self.samples as u64)
-        } else {
-            0.0
+        // Half of the last digit, and the clock's rounding of every sample.
+        let half = match text.contains('.') {
+            true => 0.5 * last_digit(&column, published) + 0.5e-9 * whole(self.samples as u64),
+            false => 0.0,
         };
-        let check = Check::of((ours - published).abs() <= tolerance);
-        let convention = "packing code, run again";
-        let cell = Cell::new(self.row(), column, convention, [published, ours], check);
-        Ok(Cell { digits: cell::decimals(text), ..cell })
+        let figure = Figure::new(self.row(), column, BASIS, published);
+        let figure = figure.digits(cell::decimals(text));
+        Ok(figure.rounded([published - half, published + half]).beside(ours))
     }
 }
 
@@ -192,15 +197,15 @@ fn last_digit(column: &str, figure: f64) -> f64 {
     10f64.powf(figure.abs().log10().floor() - significant + 1.0)
 }
 
-/// A line for a person: the times and bubbles, and how many of all figures match.
-fn row(figures: &Figures, cells: &[Cell]) -> Vec<String> {
+/// A line for a person: the times and bubbles of a plan, and how many of all its figures match.
+fn row(cells: &[Cell]) -> Vec<String> {
     let show = |column: &str| {
         let cell = cells.iter().find(|cell| cell.column == column);
         cell.map_or("deadlock".to_owned(), Cell::pair)
     };
     let columns =
         ["step, collectives", "step, on-demand", "bubble, collectives", "bubble, on-demand"];
-    let mut row = vec![figures.row()];
+    let mut row: Vec<String> = cells.iter().take(1).map(|cell| cell.row.clone()).collect();
     row.extend(columns.map(show));
     row.push(Count::of(cells).to_string());
     row

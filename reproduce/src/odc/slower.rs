@@ -7,7 +7,8 @@ use question::Diagnostic;
 use question::format;
 use question::sheet::Sheet;
 
-use super::super::cell::{BESIDE, Cell, Check};
+use super::super::cell::{Basis, Cell, Figure};
+use super::super::check::{Check, Evidence};
 use super::super::claims::Claims;
 use super::super::sources::Sources;
 use super::machines::{Model, Models, cost_model, rate, wrong};
@@ -27,7 +28,11 @@ const SIZE: u64 = 4;
 /// Lengths of samples that are all equal, in tokens.
 const EQUAL: [u32; 5] = [2_000, 4_000, 8_000, 16_000, 32_000];
 
-const DIRECTION: &str = "measured, direction only";
+/// Measurements of which models and lengths are not published: ours must be on the same side of 1.
+const SLOWER: Basis = Basis::new("measured, direction only", Evidence::Inequality, Check::Below);
+const FASTER_THAN: Basis =
+    Basis::new("measured, direction only", Evidence::Inequality, Check::Above);
+const FIGURE: Basis = Basis::not_checked("not checked: setting not published");
 
 /// On-demand communication over one kind of lengths.
 struct Row {
@@ -45,24 +50,15 @@ pub(super) fn part(sources: &Sources<'_>, claims: &Claims) -> Result<Part, Diagn
     let rows = rows(&models).map_err(|fault| wrong(MODELS, MODEL, &fault))?;
     let all = || rows.iter().map(|row| row.speedups[0]);
     let ours = [all().fold(f64::MAX, f64::min), all().fold(0.0, f64::max)];
-    let direction = |published: f64, ours: f64| Check::of((published < 1.0) == (ours < 1.0));
-    let cell = |column: &str, published: f64, ours: f64| Cell {
-        digits: 2,
-        ..Cell::new("MI300X", column, DIRECTION, [published, ours], direction(published, ours))
-    };
-    let cells = [
-        cell("slowest: equal short samples", least, ours[0]),
-        cell("fastest: long tail", most, ours[1]),
-    ];
-    let beside = cells.iter().map(|cell| Cell {
-        column: format!("{}, figure", cell.column),
-        convention: BESIDE,
-        check: Check::NotChecked,
-        ..cell.clone()
-    });
-    let cells: Vec<Cell> = cells.iter().cloned().chain(beside).collect();
-    let sheet = sheet(&rows);
-    Ok(Part { cells, sheet })
+    let ends = [("slowest: equal short samples", SLOWER), ("fastest: long tail", FASTER_THAN)];
+    let mut cells = Vec::new();
+    for (((end, basis), published), ours) in ends.into_iter().zip([least, most]).zip(ours) {
+        let column = format!("{end}, over collectives");
+        cells.push(Figure::new("MI300X", column, basis, 1.0).digits(2).beside(ours));
+        let figure = Figure::new("MI300X", end, FIGURE, published);
+        cells.push(figure.digits(2).beside(ours));
+    }
+    Ok(Part { cells, sheet: Box::new(move |cells| sheet(&rows, cells)) })
 }
 
 fn rows(models: &Models) -> Result<Vec<Row>, FsdpError> {
@@ -111,12 +107,19 @@ is won by waiting less, and a pull from one owner after the other has a seventh 
 samples do not hide it, and on-demand communication is slower. With pulls from all owners at once it is
 not. The measurements' models and lengths were not at hand: their direction is checked, not their figures.";
 
-fn sheet(rows: &[Row]) -> Sheet {
+fn sheet(rows: &[Row], cells: &[Cell]) -> Sheet {
     let rows = rows.iter().map(|row| {
         let mut line = vec![row.lengths.clone(), format::time(row.step)];
         line.extend(row.speedups.map(|speedup| format!("{speedup:.3}")));
         line
     });
     let header = ["when on-demand is slower (MI300X)", "step", "speed-up", "owners at once"];
-    Sheet::table(&header, rows).and_text(format!("{NOTES}\n"))
+    let ends = cells.iter().map(|cell| {
+        [cell.row.clone(), cell.column.clone()].into_iter().chain(cell.compared()).collect()
+    });
+    let head = ["speed-up", "", "published", "ours", "deviation", "match"];
+    Sheet::table(&header, rows)
+        .and_text("\n")
+        .and(Sheet::table(&head, ends))
+        .and_text(format!("{NOTES}\n"))
 }

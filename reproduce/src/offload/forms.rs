@@ -5,15 +5,21 @@ use pipeline::{CopyTimes, Costs, Family, Fault, Footprints, Nanos, PassTimes, Pr
 use question::Diagnostic;
 use question::sheet::Sheet;
 
-use super::super::cell::{Cell, Check, whole};
+use super::super::cell::{Basis, Cell, Figure, whole};
+use super::super::check::{Check, Evidence, Verdict};
 use super::{held, simulate, wrong};
 
 /// p and v; m = 4p.
 const SHAPES: [[u64; 2]; 6] = [[4, 2], [4, 4], [8, 2], [8, 4], [16, 2], [16, 4]];
 /// F, B and W of a chunk.
 const PASS: Nanos = Nanos(1000);
-/// Tolerance of the peak of PO-H above its average, in chunk activations.
-const ABOVE: f64 = 3.0;
+const FORMULA: Basis = Basis::new("formula", Evidence::ClosedForm, Check::Absolute(0.0));
+const LESS_THAN: Basis = Basis::new("less than", Evidence::Inequality, Check::Below);
+/// PO-H holds up to v / 2 chunk activations more than the average that is published, PO-F up to one more.
+const ABOUT: [Basis; 2] = [about(1.0), about(2.0)];
+const fn about(above: f64) -> Basis {
+    Basis::new("about", Evidence::ClosedForm, Check::Between { below: 0.0, above })
+}
 /// The chunk activations that PO-F keeps on a device, at k of [`K_PER_MILLE`].
 const FEW: f64 = 4.0;
 const K_PER_MILLE: u64 = 700;
@@ -21,10 +27,10 @@ const K_PER_MILLE: u64 = 700;
 /// A row of the table for a shape.
 struct Form {
     family: Family,
-    /// Bubble in nanoseconds, and whether that is a bound.
-    bubble: (u64, bool),
-    /// Chunk activations, with tolerances below and above.
-    memory: (f64, [f64; 2]),
+    /// Bubble in nanoseconds.
+    bubble: (u64, Basis),
+    /// Chunk activations.
+    memory: (f64, Basis),
     /// k of the copies, in thousandths.
     k: u64,
 }
@@ -32,26 +38,26 @@ struct Form {
 fn forms([p, v]: [u64; 2]) -> [Form; 6] {
     let uniform = uniform([p, v]);
     let (all, pass) = (whole(p * v), PASS.0);
-    let exactly = [0.0; 2];
+    let [few, more] = ABOUT;
     let form = |family, bubble, memory, k| Form { family, bubble, memory, k };
     [
-        form(Family::OneFOneB, (v * (p - 1) * 3 * pass, false), (all, exactly), 0),
+        form(Family::OneFOneB, (v * (p - 1) * 3 * pass, FORMULA), (all, FORMULA), 0),
         // d v + d - 1, of which (v+1)/v M is the rounded form.
-        form(Family::Interleaved, ((p - 1) * 3 * pass, false), (all + whole(p - 1), exactly), 0),
-        form(Family::Gis, ((p - 1) * 2 * pass, false), (all, exactly), 0),
+        form(Family::Interleaved, ((p - 1) * 3 * pass, FORMULA), (all + whole(p - 1), FORMULA), 0),
+        form(Family::Gis, ((p - 1) * 2 * pass, FORMULA), (all, FORMULA), 0),
         form(
             Family::GisH,
-            (((p - 1) * 2 + (v - 1) * p / 2) * pass, false),
-            (whole((v + 1) * p / 2), exactly),
+            (((p - 1) * 2 + (v - 1) * p / 2) * pass, FORMULA),
+            (whole((v + 1) * p / 2), FORMULA),
             0,
         ),
         form(
             Family::PoH,
-            (v * (p - 1) * 3 * pass, true),
-            (uniform.po_h_on_device(v), [0.0, ABOVE]),
+            (v * (p - 1) * 3 * pass, LESS_THAN),
+            (uniform.po_h_on_device(v), if v == 2 { few } else { more }),
             0,
         ),
-        form(Family::PoF, (v * (p - 1) * 3 * pass, true), (FEW, [2.0, 1.0]), K_PER_MILLE),
+        form(Family::PoF, (v * (p - 1) * 3 * pass, LESS_THAN), (FEW, few), K_PER_MILLE),
     ]
 }
 
@@ -87,24 +93,13 @@ fn of_form(row: &str, [p, v]: [u64; 2], form: &Form) -> Result<[Cell; 2], Fault>
     let footprints = Footprints::uniform(shape, held(parts));
     let problem = Problem::new(shape, costs)?.with_footprints(footprints)?;
     let ours = simulate(form.family, &problem)?;
-    let bubble = (ours.makespan - ours.work).0;
-    let (published, is_bound) = form.bubble;
-    let (memory, [below, above]) = form.memory;
-    let peak = whole(ours.peak);
-    let cell = |column: &str, convention, figures: [f64; 2], matches| Cell {
-        digits: 1,
-        ..Cell::new(row, column, convention, figures, Check::of(matches))
+    let cell = |column: &str, (published, basis): (f64, Basis), ours: u64| {
+        Figure::new(row, column, basis, published).digits(1).beside(whole(ours))
     };
-    let fits = memory - below <= peak && peak <= memory + above;
-    let is_exact = below + above == 0.0;
-    let [bubbles, peaks] = [
-        if is_bound { "less than" } else { "formula" },
-        if is_exact { "formula" } else { "about" },
-    ];
-    let met = if is_bound { bubble < published } else { bubble == published };
+    let (bubble, basis) = form.bubble;
     Ok([
-        cell("bubble ns", bubbles, [whole(published), whole(bubble)], met),
-        cell("peak chunks", peaks, [memory, peak], fits),
+        cell("bubble ns", (whole(bubble), basis), (ours.makespan - ours.work).0),
+        cell("peak chunks", form.memory, ours.peak),
     ])
 }
 
@@ -112,10 +107,10 @@ fn of_form(row: &str, [p, v]: [u64; 2], form: &Form) -> Result<[Cell; 2], Fault>
 pub(super) fn sheet(cells: &[Cell]) -> Sheet {
     let rows = cells.chunks(2).map(|pair| {
         let show = |cell: &Cell| {
-            let sign = match (cell.check, cell.convention) {
-                (Check::Matched, "less than") => '>',
-                (Check::Matched, "about") => '~',
-                (check, _) => check.sign(),
+            let sign = match (cell.verdict(), cell.convention) {
+                (Verdict::Matched, "less than") => '>',
+                (Verdict::Matched, "about") => '~',
+                (verdict, _) => verdict.sign(),
             };
             format!("{} {sign} {}", cell.published, cell.ours)
         };

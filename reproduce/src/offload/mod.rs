@@ -1,8 +1,7 @@
 //! PipeOffload: closed forms of table 1 beside the simulation, k and the slowdown of figure 1, memory
 //! and throughput of figure 15, and a pipeline alone beside tensor parallelism.
 //!
-//! A cell that is not checked says why in its convention: `not checked: ...`, or `known miss: ...`
-//! where it is outside of the tolerance and the reason or a bound is known. Any other miss fails.
+//! A cell that is not checked gives the reason in its convention: `not checked: ...`.
 
 mod fig1;
 mod fig15;
@@ -16,7 +15,7 @@ use question::Diagnostic;
 use sim::occupancy::activation_peaks;
 use sim::timed::{self, Nominal};
 
-use super::cell::{Cell, Check};
+use super::cell::Cell;
 use super::picture::Picture;
 use super::sources::{Sources, error_in};
 use super::table::{Contents, Table};
@@ -31,16 +30,19 @@ the planner";
 const PICTURE: &str = "PipeOffload, figure 15: memory against throughput";
 
 /// All cells of table 1, of both figures and of the models beside tensor groups.
-pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
-    let (forms, one, fifteen) = (forms::cells()?, fig1::cells(sources)?, fig15::cells(sources)?);
-    let (tensor, beside_tensor) = tensor::cells(sources)?;
+pub(super) fn cells(table: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
+    let expecting = |cells| sources.expecting(table.name, cells);
+    let forms = expecting(forms::cells()?)?;
+    let [one, fifteen] = [expecting(fig1::cells(sources)?)?, expecting(fig15::cells(sources)?)?];
+    let pairs = tensor::pairs(sources)?;
+    let tensor = expecting(tensor::cells(&pairs))?;
     let sheet = forms::sheet(&forms)
         .and_text("\n")
         .and(fig1::sheet(&one))
         .and_text("\n")
         .and(fig15::sheet(&fifteen))
         .and_text("\n")
-        .and(beside_tensor);
+        .and(tensor::sheet(&pairs, &tensor));
     let cells = [forms, one, fifteen, tensor].concat();
     Ok(Contents { title: TITLE.to_owned(), cells, sheet })
 }
@@ -88,29 +90,24 @@ const fn held(bytes: u64) -> Footprint {
     Footprint { until_backward: bytes, until_weight: bytes }
 }
 
-/// A cell that stands beside a measured figure, and is not checked for `reason`.
-fn not_checked(row: &str, column: &str, reason: &'static str, figures: [f64; 2]) -> Cell {
-    Cell::new(row, column, reason, figures, Check::NotChecked)
-}
-
-/// The reasons for which cells are not checked, as they are numbered below a table.
-struct Reasons(Vec<&'static str>);
+/// Why cells miss, or are not checked, as it is numbered below a table.
+struct Reasons(Vec<String>);
 
 impl Reasons {
     /// The reasons of `cells`, in their order.
     fn of(cells: &[Cell]) -> Self {
         let mut reasons = Vec::new();
-        for cell in cells.iter().filter(|cell| cell.check == Check::NotChecked) {
-            if !reasons.contains(&cell.convention) {
-                reasons.push(cell.convention);
+        for reason in cells.iter().filter_map(Cell::why) {
+            if !reasons.iter().any(|known| known == reason) {
+                reasons.push(reason.to_owned());
             }
         }
         Self(reasons)
     }
 
-    /// The number of the reason of `cell`, or nothing where it was checked.
+    /// The number of the reason of `cell`, or nothing where it has none.
     fn number(&self, cell: &Cell) -> String {
-        let at = self.0.iter().position(|reason| *reason == cell.convention);
+        let at = self.0.iter().position(|reason| cell.why() == Some(reason));
         at.map_or(String::new(), |at| format!("[{}]", at + 1))
     }
 

@@ -4,28 +4,29 @@ use std::path::Path;
 
 use pipeline::overlap::{Contention, Weights};
 use question::Diagnostic;
-use question::format::signed_percent;
 use question::sheet::Sheet;
 use question::values::segments::ContentionKey;
 use serde::Deserialize;
 
-use super::super::cell::{BESIDE, Cell, Check, whole};
+use super::super::cell::{Basis, Cell, Figure, decimals, half_digit, ratio_rounding, whole};
+use super::super::check::{Check, Evidence};
 use super::super::sources::{Sources, error_in};
 use super::model::Model;
 use super::run::{Modelled, Run, Sharing};
-use measured::accuracy;
 
 /// The file of the measured steps.
 pub(in super::super) const GAINS: &str = "overlap-gains.csv";
 
-/// The convention of a step to which the constants were fitted.
-const FITTED: &str = "measured, fitted to";
-/// The convention of one to which they were not.
-const HELD_OUT: &str = "measured, held out";
-/// The convention of a gain that is not predicted.
-const NOT_PREDICTED: &str = "not predicted";
-/// How far a predicted gain may be from the measured one.
-pub(super) const TOLERANCE: f64 = 0.05;
+/// A step to which the constants were fitted.
+const FITTED: Basis = Basis::new("measured, fitted to", Evidence::Fitted, Check::GainOfRatio);
+/// One to which they were not.
+const HELD_OUT: Basis = Basis::new("measured, held out", Evidence::HeldOut, Check::GainOfRatio);
+const OF_STEP: Basis = Basis::new("measured step", Evidence::HeldOut, Check::Relative(0.1));
+/// Gains under constants of no run.
+const OTHERWISE: Basis = Basis::not_checked("not checked: other constants than those of the runs");
+/// A gain that is not predicted.
+const NOT_PREDICTED: Basis = Basis::not_checked("not predicted");
+const COUNTED: Basis = Basis::new("counted", Evidence::Fitted, Check::Absolute(0.0));
 
 /// The step without overlap over that with it, with the constants of Megatron-LM on H100.
 pub(in super::super) const GAIN: &str = "step without / with overlap";
@@ -91,8 +92,17 @@ impl Measured {
         }
     }
 
-    /// The convention of its cell, if it is predicted.
-    fn convention(&self) -> Option<&'static str> {
+    /// The gains that are printed like its gain.
+    fn rounding(&self) -> [f64; 2] {
+        let both = match self.unit {
+            Unit::Seconds => [self.without, self.with],
+            Unit::Rate => [self.with, self.without],
+        };
+        ratio_rounding(both, both.map(|one| half_digit(decimals(&one.to_string()))))
+    }
+
+    /// How its cell is checked, if it is predicted.
+    fn basis(&self) -> Option<Basis> {
         match self.kind.as_str() {
             "fitted" => Some(FITTED),
             "held out" => Some(HELD_OUT),
@@ -117,14 +127,13 @@ pub(super) fn cells(sources: &Sources<'_>) -> Result<(Vec<Cell>, String), Diagno
         if ![without, with].into_iter().all(|figure| *figure > 0.0 && *figure < 1e9) {
             return Err(error_in(&path, None, &format!("{name}: a step that cannot be measured")));
         }
-        match measured.convention() {
-            Some(convention) => {
-                cells.extend(predicted(&path, measured, convention, &runs, &models)?);
+        match measured.basis() {
+            Some(basis) => {
+                cells.extend(predicted(&path, measured, basis, &runs, &models)?);
             }
             None => {
-                let figures = [measured.gain(), f64::NAN];
-                let cell = Cell::new(name, GAIN, NOT_PREDICTED, figures, Check::NotChecked);
-                cells.push(Cell { digits: 3, ..cell });
+                let figure = Figure::new(name, GAIN, NOT_PREDICTED, measured.gain());
+                cells.push(figure.digits(3).beside(f64::NAN));
                 cells.extend(step(&path, measured, &runs, &models)?);
                 reasons.push(format!("{name}: {}: {kind}.\n", measured.steps()));
             }
@@ -145,9 +154,8 @@ fn step(
         return Ok(None);
     }
     let (_, without) = modelled(path, measured, runs, models)?;
-    let figures = [measured.without, without];
-    let cell = Cell::new(&measured.name, STEP, BESIDE, figures, Check::NotChecked);
-    Ok(Some(Cell { digits: 3, ..cell }))
+    let figure = Figure::new(&measured.name, STEP, OF_STEP, measured.without);
+    Ok(Some(figure.digits(3).beside(without)))
 }
 
 /// The run of a measured gain, and its step without overlap in seconds.
@@ -169,7 +177,7 @@ fn modelled<'a>(
 fn predicted(
     path: &Path,
     measured: &Measured,
-    convention: &'static str,
+    basis: Basis,
     runs: &[Run],
     models: &[Model],
 ) -> Result<Vec<Cell>, Diagnostic> {
@@ -180,26 +188,23 @@ fn predicted(
     let gain = |contention| Ok(without / step(Sharing::Pairs(measured.weights(), contention))?);
     let published = measured.gain();
     let few = Contention::new(120, 1310).unwrap_or(Contention::NONE);
-    let ours = gain(megatron())?;
-    let near = accuracy::error(ours, published).abs() <= TOLERANCE;
-    let cell = |column, convention, figures, check| Cell {
-        digits: 3,
-        ..Cell::new(name, column, convention, figures, check)
-    };
+    let figure = |column, basis, published| Figure::new(name, column, basis, published).digits(3);
+    let own = figure(GAIN, basis, published).rounded(measured.rounding());
     let mut cells = vec![
-        cell(GAIN, convention, [published, ours], Check::of(near)),
-        cell(IDEAL, BESIDE, [published, gain(Contention::NONE)?], Check::NotChecked),
-        cell(FEW, BESIDE, [published, gain(few)?], Check::NotChecked),
+        own.beside(gain(megatron())?),
+        figure(IDEAL, OTHERWISE, published).beside(gain(Contention::NONE)?),
+        figure(FEW, OTHERWISE, published).beside(gain(few)?),
     ];
     if measured.unit == Unit::Seconds {
-        cells.push(cell(STEP, BESIDE, [measured.without, without], Check::NotChecked));
+        cells.push(figure(STEP, OF_STEP, measured.without).beside(without));
     }
     Ok(cells)
 }
 
 /// How many pairs of the steps that were fitted to come in another order.
 fn ranking(cells: &[Cell]) -> Cell {
-    let fitted: Vec<&Cell> = cells.iter().filter(|cell| cell.convention == FITTED).collect();
+    let fitted: Vec<&Cell> =
+        cells.iter().filter(|cell| cell.convention == FITTED.convention).collect();
     let pairs = fitted
         .iter()
         .enumerate()
@@ -207,7 +212,7 @@ fn ranking(cells: &[Cell]) -> Cell {
     let swapped = pairs
         .filter(|(one, other)| (one.published - other.published) * (one.ours - other.ours) < 0.0);
     let ours = whole(swapped.count() as u64);
-    Cell::new("steps that were fitted to", RANKING, "counted", [0.0, ours], Check::of(ours == 0.0))
+    Figure::new("steps that were fitted to", RANKING, COUNTED, 0.0).beside(ours)
 }
 
 /// The gains with their errors.
@@ -216,18 +221,17 @@ pub(super) fn sheet(cells: &[Cell]) -> Sheet {
     let rows = own.map(|cell| {
         let beside = |column: &str| {
             let mut found = cells.iter().filter(|one| one.row == cell.row && one.column == column);
-            found.next().map_or(String::new(), |one| one.printed(one.ours))
+            found.next().map_or(String::new(), |one| one.print(one.ours))
         };
-        let is_predicted = cell.convention != NOT_PREDICTED;
-        let figures = match is_predicted {
-            true => [cell.pair(), signed_percent(accuracy::error(cell.ours, cell.published))],
-            false => [cell.printed(cell.published), "not predicted".to_owned()],
+        let is_predicted = cell.convention != NOT_PREDICTED.convention;
+        let figure = match is_predicted {
+            true => cell.pair(),
+            false => format!("{} (not predicted)", cell.print(cell.published)),
         };
         let kind = cell.convention.trim_start_matches("measured, ").to_owned();
         let kind = if is_predicted { kind } else { String::new() };
-        let [figure, error] = figures;
-        vec![cell.row.clone(), figure, error, kind, beside(IDEAL), beside(FEW), beside(STEP)]
+        vec![cell.row.clone(), figure, kind, beside(IDEAL), beside(FEW), beside(STEP)]
     });
-    let header = [GAIN, "measured = ours", "error", "constants", IDEAL, FEW, STEP];
+    let header = [GAIN, "measured = ours", "constants", IDEAL, FEW, STEP];
     Sheet::table(&header, rows)
 }

@@ -53,9 +53,10 @@ beside and are not checked. The models are from FLOPs and bytes (overlap-models.
 alltoall they know the wires to the other node only, so that its step is shorter than the measured one.";
 
 /// All cells: the pair and its steps, and the gains.
-pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
-    let pairs = pair::cells(sources)?;
+pub(super) fn cells(table: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
+    let pairs = sources.expecting(table.name, pair::cells(sources)?)?;
     let (gains, reasons) = gains::cells(sources)?;
+    let gains = sources.expecting(table.name, gains)?;
     let sheet = pair::sheet(&pairs)
         .and_text(format!("\n{OF_PAIRS}\n\n"))
         .and(gains::sheet(&gains))

@@ -9,26 +9,22 @@ use question::Diagnostic;
 use question::sheet::Sheet;
 use serde::Deserialize;
 
-use super::super::cell::{self, Cell, Check};
+use super::super::cell::{self, Basis, Cell, Figure as Printed};
+use super::super::check::{Check, Evidence};
 use super::super::picture::distinct;
 use super::super::sources::{Sources, error_in};
 use super::layer::Pipeline;
 use super::profile::{Notify, Profile, Reading};
-use measured::accuracy;
 
 /// The file of the figures.
 pub(in super::super) const FIGURES: &str = "overlap-figures.csv";
 
-/// The convention of the measured pair.
-const MEASURED: &str = "measured";
-/// The convention of a reading of the measured pair that nothing is claimed of.
-const BESIDE: &str = "not checked: waits that were measured are left out";
-/// The convention of figures that another program computed from the same segments.
-const APART: &str = "computed apart";
-/// How far the published order may be from the measured pair.
-pub(super) const OF_MEASURED: f64 = 0.03;
-/// Tolerance of ours against the other program, beyond its rounding: the rounding of means alone.
-pub(super) const OF_COMPUTED: f64 = 0.001;
+/// The measured pair.
+const MEASURED: Basis = Basis::new("measured", Evidence::HeldOut, Check::Relative(0.03));
+/// A reading of the measured pair that nothing is claimed of.
+const BESIDE: Basis = Basis::not_checked("not checked: waits that were measured are left out");
+/// Figures that another program computed from the same segments, beyond the rounding of means.
+const APART: Basis = Basis::new("computed apart", Evidence::Computed, Check::BeyondRounding(0.001));
 
 /// The row and the column of the measured pair.
 const PAIR: &str = "pair";
@@ -116,19 +112,15 @@ fn beside(
     let published = measured.value(path)?;
     let composed = composed(profile, reading, PUBLISHED);
     let ours = millis(composed.map_err(|fault| measured.wrong(path, &fault))?);
-    let near = accuracy::error(ours, published).abs() <= OF_MEASURED;
-    let (convention, check) = match is_checked {
-        true => (MEASURED, Check::of(near)),
-        false => (BESIDE, Check::NotChecked),
-    };
-    let cell = Cell::new(row, format!("{PUBLISHED} ms"), convention, [published, ours], check);
-    Ok(Cell { digits: cell::decimals(&measured.figure), ..cell })
+    let basis = if is_checked { MEASURED } else { BESIDE };
+    let figure = Printed::new(row, format!("{PUBLISHED} ms"), basis, published);
+    Ok(figure.digits(cell::decimals(&measured.figure)).beside(ours))
 }
 
 /// A figure computed by another program from the same segments, beside ours.
 fn apart(path: &Path, profile: &Profile, figure: &Figure) -> Result<Cell, Diagnostic> {
-    if figure.kind != APART {
-        return Err(figure.wrong(path, &format!("the kind must be {APART}")));
+    if figure.kind != APART.convention {
+        return Err(figure.wrong(path, &format!("the kind must be {}", APART.convention)));
     }
     let published = figure.value(path)?;
     let digits = cell::decimals(&figure.figure);
@@ -136,10 +128,8 @@ fn apart(path: &Path, profile: &Profile, figure: &Figure) -> Result<Cell, Diagno
         return Err(figure.wrong(path, &"there is no such figure"));
     };
     let ours = millis(ours.map_err(|fault| figure.wrong(path, &fault))?);
-    let rounding = 0.5 * 0.1_f64.powi(i32::try_from(digits).unwrap_or(i32::MAX));
-    let check = Check::of((ours - published).abs() <= OF_COMPUTED * published + rounding);
     let column = format!("{} ms", figure.column);
-    Ok(Cell { digits, ..Cell::new(&figure.row, column, APART, [published, ours], check) })
+    Ok(Printed::new(&figure.row, column, APART, published).digits(digits).beside(ours))
 }
 
 impl Figure {
@@ -219,25 +209,18 @@ fn millis(time: Nanos) -> f64 {
 
 /// The pair by reading and order, with the errors against the measured one; and the steps.
 pub(super) fn sheet(cells: &[Cell]) -> Sheet {
-    let show = |row: &str, column: &str, convention: &[&str]| {
+    let show = |row: &str, column: &str, bases: &[Basis]| {
         let of = |cell: &&Cell| cell.row == row && cell.column == format!("{column} ms");
         let mut found = cells.iter().filter(of);
-        found.find(|cell| convention.contains(&cell.convention)).map(Cell::pair)
-    };
-    let error = |row: &str| {
-        let is_own =
-            |cell: &&Cell| cell.row == row && [MEASURED, BESIDE].contains(&cell.convention);
-        let own = cells.iter().find(is_own);
-        own.map_or(String::new(), |cell| {
-            question::format::signed_percent(accuracy::error(cell.ours, cell.published))
-        })
+        let is_of = |cell: &&Cell| bases.iter().any(|basis| basis.convention == cell.convention);
+        found.find(is_of).map(Cell::pair)
     };
     let pairs = READINGS.iter().map(|(row, _)| {
         let measured = show(row, PUBLISHED, &[MEASURED, BESIDE]).unwrap_or_default();
         let orders = ORDERS.map(|order| show(row, order, &[APART]).unwrap_or_default());
-        [vec![(*row).to_owned(), measured, error(row)], orders.to_vec()].concat()
+        [vec![(*row).to_owned(), measured], orders.to_vec()].concat()
     });
-    let header = [&["F&B of DualPipe, ms", "measured = ours", "error"][..], &ORDERS].concat();
+    let header = [&["F&B of DualPipe, ms", "measured = ours"][..], &ORDERS].concat();
     let pairs = Sheet::table(&header, pairs);
     let steps = STEPS.map(|(family, _)| step_row(family));
     let names = distinct(steps.iter().map(String::as_str)).into_iter();

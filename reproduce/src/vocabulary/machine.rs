@@ -60,13 +60,13 @@ pub(super) struct Sizes {
 
 impl Sizes {
     /// FLOPs of a layer's forward: matrices, and attention.
-    fn layer(self) -> [f64; 2] {
+    pub(super) fn layer(self) -> [f64; 2] {
         let Self { hidden: h, seq: s, .. } = self;
         [24.0 * s * h * h, 4.0 * s * s * h]
     }
 
     /// FLOPs of the output layer with a vocabulary of `vocabulary`.
-    fn output(self, vocabulary: f64) -> f64 {
+    pub(super) fn output(self, vocabulary: f64) -> f64 {
         6.0 * self.seq * self.hidden * vocabulary
     }
 }

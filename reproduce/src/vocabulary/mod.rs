@@ -34,7 +34,7 @@ const TITLE: &str = "Vocabulary Parallelism: one host of 8 A100, measured and si
 scaling, memory and gains of tables 3, 5 and 6 by constants fitted to other rows";
 
 /// All cells: those of the profile, of table 3, and of tables 5 and 6.
-pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
+pub(super) fn cells(table: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
     let (path, runs) = profile::runs(sources)?;
     let mut cells = profile::cells(&path, &runs)?;
     let (scaling, shares) = scaling::cells(sources)?;
@@ -42,8 +42,8 @@ pub(super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagno
     let machine = Machine::fitted(&path, &runs, scaling)?;
     let (held, of_tables) = tables::cells(sources, &machine)?;
     cells.extend(of_tables);
-    let sheet = sheet(&cells).and_text(format!("\n{}{}", machine.in_words(), held.in_words()));
-    Ok(Contents { title: TITLE.to_owned(), sheet, cells })
+    let words = format!("\n{}{}", machine.in_words(), held.in_words());
+    Contents::of(table, sources, TITLE, cells, |cells| sheet(cells).and_text(words))
 }
 
 /// Gains over the better method without shards, in per cent, in every setting of the paper: of 1F1B and of V-Half.
@@ -66,10 +66,9 @@ fn sheet(cells: &[Cell]) -> Sheet {
     let measured = columns.map(|column| measured(column, cells));
     let counted = [PEAK, RANKING].map(|column| {
         let of_column = cells.iter().filter(|cell| cell.column == column);
-        let rows = of_column.map(|cell| {
-            vec![cell.row.clone(), cell.printed(cell.published), cell.ours.to_string()]
-        });
-        Sheet::table(&[column, "published", "ours"], rows)
+        let rows = of_column
+            .map(|cell| std::iter::once(cell.row.clone()).chain(cell.compared()).collect());
+        Sheet::table(&[column, "published", "ours", "deviation", "match"], rows)
     });
     let parts = measured.into_iter().chain(counted);
     parts.reduce(|sheet, part| sheet.and_text("\n").and(part)).unwrap_or_default()
@@ -81,15 +80,14 @@ type Chosen<'a> = &'a dyn Fn(&Cell) -> bool;
 /// The cells of `column` with their errors, and the mean of these by method.
 fn measured(column: &Column, cells: &[Cell]) -> Sheet {
     let of_column: Vec<&Cell> = cells.iter().filter(|cell| cell.column == column.name).collect();
-    let error = |cell: &Cell| accuracy::error(cell.ours, cell.published);
-    let rows = of_column.iter().map(|cell| {
-        let [measured, predicted] = [cell.published, cell.ours].map(|figure| cell.printed(figure));
-        vec![cell.row.clone(), measured, predicted, format::signed_percent(error(cell))]
-    });
-    let table = Sheet::table(&[column.name, "measured", "predicted", "error"], rows);
+    let rows = of_column
+        .iter()
+        .map(|cell| std::iter::once(cell.row.clone()).chain(cell.compared()).collect());
+    let head = [column.name, "measured", "predicted", "deviation", "match"];
+    let table = Sheet::table(&head, rows);
     let summary = |chosen: Chosen<'_>| {
         let chosen = of_column.iter().filter(|cell| chosen(cell));
-        let errors: Vec<f64> = chosen.map(|cell| error(cell)).collect();
+        let errors: Vec<f64> = chosen.filter_map(|cell| cell.deviation()).collect();
         let most = errors.iter().map(|error| error.abs()).reduce(f64::max)?;
         let mean = format::percent(accuracy::mean_absolute(&errors));
         Some(format!("{mean} of {} rows, at most {}", errors.len(), format::percent(most)))
@@ -108,5 +106,5 @@ fn measured(column: &Column, cells: &[Cell]) -> Sheet {
         groups.into_iter().filter_map(|(name, of)| Some(format!("{name} {}", summary(of)?)));
     let means: Vec<String> = means.collect();
     let (from, means) = (column.from, means.join("; "));
-    table.and_text(format!("\nfrom {from}\nmean absolute error: {means}\n"))
+    table.and_text(format!("\nfrom {from}\nmean size of the deviations: {means}\n"))
 }

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use sim::Replay;
 
 use super::super::cell::{Cell, decimals, figure, whole};
+use super::super::check::Evidence;
 use super::super::sources::{Sources, error_in};
 use super::columns::{Fit, ITERATION, PEAK, RANKING, exact};
 use measured::accuracy;
@@ -125,7 +126,8 @@ fn iteration(path: &Path, run: &Run) -> Result<Cell, Diagnostic> {
         Ok(Replay::new().metrics(&schedule, problem.costs())?.makespan())
     };
     let ours = makespan().map_err(|fault: pipeline::Fault| wrong(fault.to_string()))?;
-    Ok(ITERATION.cell(row, Fit::HeldOut, published, milliseconds(ours), decimals(iteration_ms)))
+    let figure = ITERATION.figure(row, Fit::HeldOut, published, decimals(iteration_ms));
+    Ok(figure.beside(milliseconds(ours)))
 }
 
 /// The family in the order for the times given, as the authors' runs were: they leave room for hops.
@@ -214,7 +216,7 @@ fn rankings(runs: &[Run], cells: &[Cell]) -> Vec<Cell> {
             "vocabulary {vocab}, sequence {seq}: {} pairs, {close} within 0.5 %",
             all.len() * all.len().saturating_sub(1) / 2
         );
-        exact(row, RANKING, "measured", [0.0, whole(ours as u64)])
+        exact(row, RANKING, ("measured", Evidence::HeldOut), [0.0, whole(ours as u64)])
     };
     vocabularies.into_iter().map(ranking).collect()
 }
@@ -234,7 +236,8 @@ fn peaks(path: &Path, runs: &[Run]) -> Result<Vec<Cell>, Diagnostic> {
         let ours = peak_in_flight(&schedule).into_iter().max().unwrap_or(0) as usize;
         let published = published_peak(family, problem.shape().stages());
         let row = format!("{}, p = {}", run.method, problem.shape().stages());
-        cells.push(exact(row, PEAK, "worst stage", [whole(published as u64), whole(ours as u64)]));
+        let both = [whole(published as u64), whole(ours as u64)];
+        cells.push(exact(row, PEAK, ("worst stage", Evidence::ClosedForm), both));
     }
     Ok(cells)
 }

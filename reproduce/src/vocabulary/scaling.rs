@@ -108,7 +108,8 @@ pub(super) fn cells(sources: &Sources<'_>) -> Result<(Scaling, Vec<Cell>), Diagn
         let Share { layer, seq, gpus, percent, .. } = share;
         let column = if layer == "INPUT" { &SCALING_INPUT } else { &SCALING_OUTPUT };
         let row = format!("{layer}, {gpus} GPUs, sequence {seq}");
-        column.cell(row, Fit::of(is_fitted(share)), *percent, scaling.percent(share), 2)
+        let figure = column.figure(row, Fit::of(is_fitted(share)), *percent, 2);
+        figure.beside(scaling.percent(share))
     };
     Ok((scaling, shares.iter().map(cell).collect()))
 }

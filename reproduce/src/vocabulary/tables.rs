@@ -1,8 +1,7 @@
 //! Tables 5 and 6: the memory of every run, and its gain in MFU over the baseline.
 //!
 //! MFU are compared as ratios, so that it does not matter that the published ones are of 320 TFLOP/s,
-//! while an A100 has 312. The layers of REDIS are dealt so that the slowest stage is as fast as can be; its memory is
-//! left out.
+//! while an A100 has 312. The memory of REDIS is left out.
 
 use std::path::Path;
 
@@ -13,18 +12,15 @@ use question::Diagnostic;
 use serde::Deserialize;
 use sim::Replay;
 
-use super::super::cell::{Cell, Check};
+use super::super::cell::{Cell, half_digit, ratio_rounding};
 use super::super::sources::{Sources, error_in};
-use super::columns::{Column, DIFFERENCE, Fit, GAIN, GAIN_OF_NODES, GAIN_OVER_REDIS, MEMORY};
+use super::columns::{Column, DIFFERENCE, Fit, GAIN, GAIN_OVER_REDIS, MEMORY};
 use super::machine::{Machine, Sizes};
 use super::memory::{BYTES_HELD, Device, GB, WorkingMemory};
 use super::profile::{entries, family, published_peak};
-use super::scaling::NODE;
 
 /// The file of its measured runs.
 pub(in super::super) const FIGURES: &str = "vocabulary-tables.csv";
-/// The convention of gains over REDIS.
-const DEALT_ANEW: &str = "measured, not checked: the layers of REDIS are dealt anew, the published counts are not at hand";
 /// The file of the models that the paper ran.
 pub(in super::super) const SETTINGS: &str = "vocabulary-settings.csv";
 
@@ -84,7 +80,7 @@ fn beside<'a>(runs: &'a [Run], run: &Run, method: &str) -> Option<&'a Run> {
 /// The bytes of the device that holds most.
 fn memory(run: &Run, held: &WorkingMemory) -> Cell {
     let ours = held.bytes(&run.first()).max(held.bytes(&run.last())) / GB;
-    MEMORY.cell(run.row(), Fit::of(run.fits_memory()), run.memory_gb, ours, 2)
+    MEMORY.figure(run.row(), Fit::of(run.fits_memory()), run.memory_gb, 2).beside(ours)
 }
 
 /// The memory by which `run` exceeds `other`, which differs in the peak alone.
@@ -92,7 +88,7 @@ fn difference(run: &Run, other: &Run) -> Cell {
     let published = run.memory_gb - other.memory_gb;
     let microbatches = run.peak() - other.peak();
     let ours = BYTES_HELD * run.activation() * run.layers_of_device() * microbatches / GB;
-    DIFFERENCE.cell(run.row(), Fit::HeldOut, published, ours, 2)
+    DIFFERENCE.figure(run.row(), Fit::HeldOut, published, 2).beside(ours)
 }
 
 /// MFU over that of the baseline: both do the same model FLOPs, so it is the time of the baseline
@@ -102,16 +98,12 @@ fn gain(
     baseline: &Run,
     (machine, column): (&Machine, &Column),
 ) -> Result<Cell, pipeline::Fault> {
-    let published = run.mfu_percent / baseline.mfu_percent;
+    let both = [run.mfu_percent, baseline.mfu_percent];
     let ours = baseline.time(machine)? / run.time(machine)?;
     let fit = Fit::of(run.schedule == "1F1B" && run.gpus == 8 && run.seq == 2048);
-    let of_nodes = f64::from(run.gpus) > NODE && column.name == GAIN.name;
-    let column = if of_nodes { &GAIN_OF_NODES } else { column };
-    let cell = column.cell(run.row(), fit, published, ours, 3);
-    Ok(match baseline.method.as_str() {
-        "REDIS" => Cell { convention: DEALT_ANEW, check: Check::NotChecked, ..cell },
-        _ => cell,
-    })
+    let rounding = ratio_rounding(both, [half_digit(2); 2]);
+    let figure = column.figure(run.row(), fit, both[0] / both[1], 3);
+    Ok(figure.rounded(rounding).beside(ours))
 }
 
 impl Run {
@@ -228,24 +220,26 @@ impl Run {
         }
     }
 
-    /// The layers of each chunk: as many in all, but for REDIS, whose slowest stage is as fast as can be.
-    fn dealt(&self, chunks: u16, machine: &Machine) -> Vec<f64> {
+    /// The layers of each chunk: as many in all, but for REDIS, which makes the most FLOPs of a stage least. FLOPs are
+    /// those of Narayanan et al. 2021, with every layer computed again and none for the input layer; the profile
+    /// shows the layers of each stage (`tests`).
+    fn dealt(&self, chunks: u16) -> Vec<f64> {
         if self.method != "REDIS" {
             return vec![f64::from(self.layers) / f64::from(chunks); usize::from(chunks)];
         }
         let sizes = self.sizes();
-        let layer: f64 = machine.layer(sizes).iter().sum();
-        let mut times = vec![0.0; usize::from(chunks)];
-        times[0] += machine.input(sizes);
-        if let Some(last) = times.last_mut() {
-            *last += machine.output(sizes);
+        let layer = 4.0 * sizes.layer().iter().sum::<f64>();
+        let mut flops = vec![0.0; usize::from(chunks)];
+        if let Some(last) = flops.last_mut() {
+            *last += sizes.output(sizes.vocabulary);
         }
-        let mut dealt = vec![0.0; times.len()];
+        let mut dealt = vec![0.0; flops.len()];
         for _ in 0..self.layers {
             let least = |(_, one): &(usize, &f64), (_, other): &(usize, &f64)| one.total_cmp(other);
-            let fastest = times.iter().enumerate().min_by(least).map_or(0, |(at, _)| at);
-            times[fastest] += layer;
-            dealt[fastest] += 1.0;
+            // Of stages that are alike the last one.
+            let fewest = flops.iter().enumerate().rev().min_by(least).map_or(0, |(at, _)| at);
+            flops[fewest] += layer;
+            dealt[fewest] += 1.0;
         }
         dealt
     }
@@ -267,7 +261,7 @@ impl Run {
             PassTimes::new(forward, backward_input, backward_weight)
         };
         let mut chunks: Vec<PassTimes> =
-            self.dealt(shape.chunks(), machine).into_iter().map(times).collect();
+            self.dealt(shape.chunks()).into_iter().map(times).collect();
         if whole {
             chunks[0].backward_weight += nanos(machine.input(sizes));
             let third = nanos(machine.output(sizes) / 3.0);
@@ -352,4 +346,39 @@ pub(super) fn gains(sources: &Sources<'_>, machine: &Machine) -> Result<[Vec<f64
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn nanos(micros: f64) -> Nanos {
     Nanos((micros.max(0.0) * 1e3).round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use question::Context;
+
+    use super::super::profile;
+    use super::*;
+
+    /// In the profile of one host a stage of more layers takes as much longer. The last stage has the output layer
+    /// too, so its layers are those that are left.
+    #[test]
+    fn layers_of_redis_are_those_of_the_profile() {
+        let host = std::collections::BTreeMap::new();
+        let context = Context::new(&host);
+        let sources = Sources::new(&context, None);
+        let measured = profile::runs(&sources).unwrap().1;
+        let runs = sources.records::<Run>(FIGURES).unwrap().1;
+        let mut found = 0;
+        for stages in measured.iter().filter(|run| run.method == "REDIS" && run.seq == 2048) {
+            let of = |run: &&Run| {
+                (run.method == "REDIS" && run.seq == 2048)
+                    && Some(run.vocabulary()) == stages.entries()
+            };
+            let run = runs.iter().find(of).unwrap();
+            let dealt = run.dealt(8);
+            let times = stages.passes().unwrap();
+            let layer = times[1] / 4.0;
+            let counts: Vec<f64> = times[1..7].iter().map(|time| (time / layer).round()).collect();
+            assert_eq!(dealt[1..7], counts, "{}", run.row());
+            assert!(dealt.iter().sum::<f64>() == 32.0 && dealt[0] == 4.0, "{}", run.row());
+            found += 1;
+        }
+        assert_eq!(found, 4);
+    }
 }

@@ -17,7 +17,8 @@ use question::sheet::Sheet;
 use question::{Diagnostic, format};
 use rayon::prelude::*;
 
-use super::cell::{BESIDE, Cell, Check};
+use super::cell::{self, Basis, Cell, Figure};
+use super::check::{Check, Evidence};
 use super::picture::distinct;
 use super::sources::{Sources, error_in};
 use measured::accuracy;
@@ -52,44 +53,52 @@ memory.";
 #[derive(Clone, Copy)]
 struct Quantity {
     name: &'static str,
-    /// The largest error of a prediction that matches.
-    tolerance: f64,
-    /// Whether errors are differences rather than shares of the measurement.
-    points: bool,
+    check: Check,
     /// The decimals with which it is shown.
     digits: usize,
 }
 
 impl Quantity {
-    /// The error of `ours`, as the quantity counts it.
-    fn error(&self, [published, ours]: [f64; 2]) -> f64 {
-        if self.points { ours - published } else { accuracy::error(ours, published) }
+    /// A figure of a run, of which `fitted` says whether it was fitted to.
+    fn figure(&self, row: &str, fitted: bool, published: f64) -> Figure {
+        let convention = if fitted { FITTED } else { HELD_OUT };
+        self.with(row, Basis::new(convention, Evidence::measured(fitted), self.check), published)
     }
 
     /// A cell of a run, of which `fitted` says whether it was fitted to.
-    fn cell(&self, row: &str, fitted: bool, figures: [f64; 2]) -> Cell {
-        let check = Check::of(self.error(figures).abs() <= self.tolerance);
-        self.with(row, if fitted { FITTED } else { HELD_OUT }, figures, check)
+    fn cell(&self, row: &str, fitted: bool, [published, ours]: [f64; 2]) -> Cell {
+        self.figure(row, fitted, published).beside(ours)
     }
 
-    /// A cell that is not checked.
-    fn beside(&self, row: &str, figures: [f64; 2]) -> Cell {
-        self.with(row, BESIDE, figures, Check::NotChecked)
+    /// A cell that is not checked, for a reason.
+    fn beside(&self, row: &str, reason: &'static str, [published, ours]: [f64; 2]) -> Cell {
+        self.with(row, Basis::not_checked(reason), published).beside(ours)
     }
 
     /// A prediction whose measurement is not among the figures.
     fn alone(&self, row: &str, ours: f64) -> Cell {
-        self.with(row, NOT_AT_HAND, [f64::NAN, ours], Check::NotChecked)
+        self.beside(row, NOT_AT_HAND, [f64::NAN, ours])
     }
 
-    fn with(&self, row: &str, convention: &'static str, figures: [f64; 2], check: Check) -> Cell {
-        Cell { digits: self.digits, ..Cell::new(row, self.name, convention, figures, check) }
+    fn with(&self, row: &str, basis: Basis, published: f64) -> Figure {
+        Figure::new(row, self.name, basis, published).digits(self.digits)
     }
 
     /// Whether `cell` is of this quantity.
     fn is_of(&self, cell: &Cell) -> bool {
         cell.column == self.name
     }
+}
+
+/// A gain that was published as two printed throughputs: what exceeds 1 of their ratio, and the gains that are
+/// printed like it. Throughputs have three digits at least.
+fn printed_gain(speeds: [f64; 2]) -> (f64, [f64; 2]) {
+    let halves = speeds.map(|speed| {
+        let decimals = if speed < 10.0 { 2 } else { 1 };
+        cell::half_digit(decimals.max(cell::decimals(&speed.to_string())))
+    });
+    let rounding = cell::ratio_rounding(speeds, halves).map(|ratio| ratio - 1.0);
+    (speeds[0] / speeds[1] - 1.0, rounding)
 }
 
 /// The models and the machine of all runs.
@@ -139,41 +148,26 @@ fn positive(path: &Path, row: &str, figures: &[f64]) -> Result<(), Diagnostic> {
     }
 }
 
-/// The error of a cell as people read it.
-fn error(quantity: &Quantity, cell: &Cell) -> String {
-    let error = quantity.error([cell.published, cell.ours]);
-    match quantity.points {
-        true => format!("{:+.1} points", error * 100.0),
-        false => format::signed_percent(error),
-    }
-}
-
 /// The errors of `quantities`, those in the fit apart from those held out.
 fn errors(quantities: &[Quantity], cells: &[Cell]) -> Sheet {
-    let conventions = [FITTED, HELD_OUT, BESIDE];
+    let conventions = [FITTED, HELD_OUT];
     let pairs = quantities.iter().flat_map(|one| conventions.map(|convention| (one, convention)));
     let rows = pairs.filter_map(|(quantity, convention)| {
         let own = cells.iter().filter(|cell| quantity.is_of(cell));
         let own = own.filter(|cell| cell.convention == convention);
-        let errors: Vec<f64> =
-            own.map(|cell| quantity.error([cell.published, cell.ours])).collect();
+        let errors: Vec<f64> = own.filter_map(Cell::deviation).collect();
         let largest = errors.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs()))?;
-        let shown = |error: f64| match quantity.points {
-            true => format!("{:.1} points", error * 100.0),
-            false => format::percent(error),
-        };
-        let tolerance =
-            if convention == BESIDE { "-".to_owned() } else { shown(quantity.tolerance) };
         Some(vec![
             quantity.name.to_owned(),
             convention.to_owned(),
             errors.len().to_string(),
-            shown(accuracy::mean_absolute(&errors)),
-            shown(largest),
-            tolerance,
+            format::percent(accuracy::mean_absolute(&errors)),
+            format::signed_percent(errors.iter().sum::<f64>() / plan::number(errors.len() as u64)),
+            format::signed_percent(largest),
+            quantity.check.name(),
         ])
     });
-    let header = ["errors", "figures", "cells", "mean absolute", "largest", "allowed"];
+    let header = ["errors", "figures", "cells", "mean size", "bias", "largest", "allowed"];
     Sheet::table(&header, rows)
 }
 
@@ -183,16 +177,16 @@ fn beside(head: &str, quantities: &[Quantity], cells: &[Cell]) -> Sheet {
     let rows = rows.into_iter().filter_map(|row| {
         let of_row =
             |quantity: &Quantity| cells.iter().find(|cell| cell.row == row && quantity.is_of(cell));
-        let shown = quantities.iter().flat_map(|quantity| match of_row(quantity) {
-            Some(cell) if cell.is_published() => [cell.pair(), error(quantity, cell)],
-            Some(cell) => [cell.printed(cell.ours), "not at hand".to_owned()],
-            None => [String::new(), String::new()],
+        let shown = quantities.iter().map(|quantity| match of_row(quantity) {
+            Some(cell) if cell.is_published() => cell.pair(),
+            Some(cell) => format!("{} (not at hand)", cell.print(cell.ours)),
+            None => String::new(),
         });
         let shown: Vec<String> = shown.collect();
         let is_empty = shown.iter().all(String::is_empty);
         (!is_empty).then(|| std::iter::once(row.clone()).chain(shown).collect())
     });
-    let names = quantities.iter().flat_map(|quantity| [quantity.name, "error"]);
+    let names = quantities.iter().map(|quantity| quantity.name);
     let header: Vec<&str> = std::iter::once(head).chain(names).collect();
     Sheet::table(&header, rows)
 }

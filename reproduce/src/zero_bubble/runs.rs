@@ -7,7 +7,7 @@ use question::Diagnostic;
 use rayon::prelude::*;
 
 use super::super::sources::{Sources, error_in};
-use super::{Ground, MODELS, positive, post_validation, row};
+use super::{Ground, MODELS, positive, post_validation, printed_gain, row};
 use measured::papers::zero_bubble::{Line, Model, PaperRun, PostValidation, Trained};
 
 /// The file of the lines of table 4 that are at hand.
@@ -159,10 +159,10 @@ pub(super) fn gains_of(all: &[Known]) -> Vec<Gain<'_>> {
 }
 
 impl Gain<'_> {
-    /// As measured, where both are at hand.
-    pub(super) fn measured(&self) -> Option<f64> {
+    /// As measured, and as gains that are printed alike, where both runs are at hand.
+    pub(super) fn measured(&self) -> Option<(f64, [f64; 2])> {
         let both = self.run.measured.speed.zip(self.baseline.measured.speed);
-        both.map(|(run, baseline)| run / baseline - 1.0)
+        both.map(|(run, baseline)| printed_gain([run, baseline]))
     }
 
     /// By the planner.

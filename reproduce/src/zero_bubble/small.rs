@@ -10,14 +10,15 @@ use question::scenario::{Scenario, Setting};
 use question::sheet::Sheet;
 use sim::Replay;
 
-use super::super::cell::{self, Cell, Check, whole};
+use super::super::cell::{self, Basis, Cell, Figure, whole};
+use super::super::check::{Check, Evidence};
 use super::super::picture::distinct;
 use super::super::sources::Sources;
 
 /// The file of the profile.
 pub(in super::super) const PROFILE: &str = "table5.toml";
 
-const FORMULA: &str = "formula";
+const FORMULA: Basis = Basis::new("formula", Evidence::ClosedForm, Check::Absolute(0.0));
 /// Schedules without B and W apart, and with: the formula of the former is another.
 const SCHEDULES: [&str; 4] = ["1f1b", "zb-h1", "zb-1p", "zb-2p"];
 
@@ -65,9 +66,9 @@ pub(super) fn cells(sources: &Sources<'_>) -> Result<Vec<Cell>, Diagnostic> {
                 let ours = metrics(sources, &scenario, &few, schedule)?.makespan();
                 let published = form.step(schedule == "1f1b", microbatches);
                 let row = format!("{model} m={microbatches}: {schedule}");
-                let figures = [published, ours.0].map(whole);
-                let check = Check::of(published == ours.0);
-                cells.push(Cell::new(row, "step of few microbatches, ns", FORMULA, figures, check));
+                let figure =
+                    Figure::new(row, "step of few microbatches, ns", FORMULA, whole(published));
+                cells.push(figure.beside(whole(ours.0)));
             }
         }
     }

@@ -7,6 +7,7 @@ use question::Diagnostic;
 use question::sheet::Sheet;
 
 use super::super::cell::Cell;
+use super::super::check::Check;
 use super::super::picture::{Bars, Group, PUBLISHED, Pair, Picture, distinct};
 use super::super::sources::Sources;
 use super::super::table::{Contents, Table};
@@ -17,17 +18,17 @@ use measured::papers::zero_bubble::PaperRun;
 const TITLE: &str =
     "Zero Bubble, figure 5 and tables 4 and 6: throughput and memory, gains over 1F1B";
 
-const SPEED: Quantity =
-    Quantity { name: "samples/GPU/s", tolerance: 0.08, points: false, digits: 2 };
-const MEMORY: Quantity = Quantity { name: "peak GB", tolerance: 0.1, points: false, digits: 0 };
-const GAIN: Quantity =
-    Quantity { name: "gain over 1F1B", tolerance: 0.05, points: true, digits: 3 };
+const SPEED: Quantity = Quantity { name: "samples/GPU/s", check: Check::Relative(0.08), digits: 2 };
+const MEMORY: Quantity = Quantity { name: "peak GB", check: Check::Relative(0.1), digits: 0 };
+const GAIN: Quantity = Quantity { name: "gain over 1F1B", check: Check::Gain, digits: 3 };
 const ASIDE: Quantity = Quantity { name: "gain, transfers beside", ..GAIN };
 const BOUND: Quantity = Quantity { name: "upper bound, samples/GPU/s", ..SPEED };
 const LARGEST: Quantity = Quantity { name: "largest gain over 1F1B", digits: 2, ..GAIN };
 const LARGEST_ASIDE: Quantity = Quantity { name: "largest gain, transfers beside", ..LARGEST };
 const FURTHER: Quantity =
-    Quantity { name: "ms per further microbatch", tolerance: 0.08, points: false, digits: 1 };
+    Quantity { name: "ms per further microbatch", check: Check::Relative(0.08), digits: 1 };
+/// Why gains of table 6 by the planner, and its headlines, are not checked.
+const BLOCKING: &str = "not checked: ours with transfers that hold stages up; the gain with transfers beside is checked";
 
 const REMARKS: &str = "\
 Gains are differences of a share: 0.05 is 5 points. There are two predictions of them. In the planner's
@@ -46,7 +47,10 @@ ours. Not at hand either are the tables of microbatch sizes (arXiv 7), of the sa
 For the last the formulas stand below, held against the simulation of the profile without transfers.";
 
 /// All cells.
-pub(in super::super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
+pub(in super::super) fn cells(
+    table: &Table,
+    sources: &Sources<'_>,
+) -> Result<Contents, Diagnostic> {
     let ground = Ground::new(sources)?;
     let figure_5 = figure_5(&ground, sources)?;
     let table_6 = table_6(&ground, sources)?;
@@ -62,9 +66,12 @@ pub(in super::super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Conten
     cells.extend(further(&figure_5).into_iter().chain(further(&table_6)));
     cells.extend(largest(&figure_5, &table_6));
     let few = small::cells(sources)?;
-    let sheet = sheet(&cells, &few);
+    let apart = cells.len();
     cells.extend(few);
-    Ok(Contents { title: TITLE.to_owned(), cells, sheet })
+    Contents::of(table, sources, TITLE, cells, |cells| {
+        let (cells, few) = cells.split_at(apart);
+        sheet(cells, few)
+    })
 }
 
 impl Known {
@@ -90,18 +97,29 @@ fn figures(known: &Known) -> [Cell; 2] {
 impl Gain<'_> {
     /// The planner's prediction beside the measurement.
     fn cell(&self, is_checked: bool) -> Cell {
+        let row = row(&self.run.training);
         match self.measured() {
-            Some(measured) if !is_checked => {
-                GAIN.beside(&row(&self.run.training), [measured, self.ours()])
+            Some((measured, _)) if !is_checked => {
+                GAIN.beside(&row, BLOCKING, [measured, self.ours()])
             }
-            measured => self.run.cell(GAIN, self.is_fitted(), measured, self.ours()),
+            _ => self.of(GAIN, self.ours()),
         }
     }
 
     /// The other prediction.
     fn cell_aside(&self) -> Option<Cell> {
-        let ours = self.aside()?;
-        Some(self.run.cell(ASIDE, self.is_fitted(), self.measured(), ours))
+        Some(self.of(ASIDE, self.aside()?))
+    }
+
+    fn of(&self, quantity: Quantity, ours: f64) -> Cell {
+        let row = row(&self.run.training);
+        match self.measured() {
+            Some((measured, rounding)) => {
+                let figure = quantity.figure(&row, self.is_fitted(), measured);
+                figure.rounded(rounding).beside(ours)
+            }
+            None => quantity.alone(&row, ours),
+        }
     }
 }
 
@@ -136,7 +154,8 @@ fn further(all: &[Known]) -> Vec<Cell> {
         let [(measured_few, few), (measured_most, most)] = [few, most].map(Known::seconds);
         let each = |few: f64, most: f64| (most - few) * 1e3 / plan::number(more);
         let measured = measured_few.zip(measured_most).map(|(few, most)| each(few, most))?;
-        Some(FURTHER.beside(row, [measured, each(few, most)]))
+        let fitted = own().all(|known| known.training.is_fitted());
+        Some(FURTHER.cell(row, fitted, [measured, each(few, most)]))
     };
     names.iter().filter_map(slope).collect()
 }
@@ -155,7 +174,7 @@ fn largest(figure_5: &[Known], table_6: &[Known]) -> Vec<Cell> {
         let ours = own().map(Gain::ours).fold(0.0, f64::max);
         let aside = own().filter_map(Gain::aside).fold(0.0, f64::max);
         [
-            LARGEST.beside(name, [published, ours]),
+            LARGEST.beside(name, BLOCKING, [published, ours]),
             LARGEST_ASIDE.cell(name, false, [published, aside]),
         ]
     });
@@ -171,19 +190,19 @@ fn largest_at_hand(cells: &[Cell]) -> Sheet {
         let own = at_hand().filter(|cell| schedule(cell) == name);
         let best = own.max_by(|a, b| a.published.total_cmp(&b.published))?;
         let mut aside = cells.iter().filter(|cell| ASIDE.is_of(cell) && cell.row == best.row);
-        let aside = aside.next().map_or(String::new(), |cell| cell.printed(cell.ours));
-        Some(vec![best.row.clone(), best.printed(best.published), best.printed(best.ours), aside])
+        let aside = aside.next().map_or(String::new(), |cell| cell.print(cell.ours));
+        Some(vec![best.row.clone(), best.print(best.published), best.print(best.ours), aside])
     });
     Sheet::table(&["largest gain at hand", "published", "ours", "transfers beside"], rows)
 }
 
 fn sheet(cells: &[Cell], few: &[Cell]) -> Sheet {
-    let with_errors = [SPEED, MEMORY, GAIN, ASIDE, BOUND, LARGEST, LARGEST_ASIDE];
+    let with_errors = [SPEED, MEMORY, GAIN, ASIDE, BOUND, LARGEST_ASIDE, FURTHER];
     let parts = [
         beside("published = ours", &[SPEED, MEMORY], cells),
         beside("published = ours", &[GAIN, ASIDE], cells),
         beside("published = ours", &[BOUND], cells),
-        beside("measured | ours", &[FURTHER], cells),
+        beside("published = ours", &[FURTHER], cells),
         beside("headline = ours", &[LARGEST, LARGEST_ASIDE], cells),
         largest_at_hand(cells),
         errors(&with_errors, cells).and_text(format!("\n{CONSTANTS}\n{REMARKS}\n")),

@@ -9,7 +9,7 @@ use question::Diagnostic;
 use rayon::prelude::*;
 use serde::Deserialize;
 
-use super::super::cell::{Cell, Check};
+use super::super::cell::{Basis, Cell, Figure};
 use super::super::picture::{Bars, Group, Pair, Picture};
 use super::super::sources::{Sources, error_in};
 use super::super::table::{Contents, Table};
@@ -27,8 +27,6 @@ const APART: &str = "one pass after the other";
 const PAIRS: &str = "pairs";
 /// The convention of the gain of pairs that take nothing from each other.
 const IDEAL: &str = "pairs, ideal";
-/// The convention of rules for our figures that hold in every setting.
-const AT_MOST: &str = "at most";
 /// The convention of a step in seconds.
 const STEP: &str = "step, s";
 /// The convention of the most activations that a stage holds.
@@ -36,7 +34,7 @@ const PEAK: &str = "peak, microbatches of a stage";
 /// The convention of the best combination of a job.
 const BEST: &str = "best over the best 1f1b";
 /// The convention of published measurements in other settings.
-const CLAIMED: &str = "measured, other settings";
+const CLAIMED: Basis = Basis::not_checked("measured, other settings");
 
 /// The schedule that all gains are over.
 const BASELINE: Family = Family::OneFOneB;
@@ -77,22 +75,17 @@ struct Row {
     apart: Outcome,
     /// Pairs under the contention of the setting, and without; none if it has no pairs.
     pairs: Option<[Outcome; 2]>,
-    /// The step of [`Entry::apart`] over that in pairs where communication takes no time.
-    quiet: Option<f64>,
 }
 
 impl Row {
     fn of(setting: &Setting, entry: &'static Entry) -> Result<Self, Fault> {
         let Entry { family, chunks, apart } = *entry;
         let outcome = |family, mode| setting.outcome(family, chunks, mode);
-        let (mut pairs, mut quiet) = (None, None);
-        if let Some(apart) = apart {
-            pairs = Some([outcome(family, Mode::Pairs)?, outcome(family, Mode::Ideal)?]);
-            let [with, without] =
-                [outcome(family, Mode::QuietPairs)?, outcome(apart, Mode::QuietApart)?];
-            quiet = Some(without.seconds / with.seconds);
-        }
-        Ok(Self { entry, apart: outcome(family, Mode::Apart)?, pairs, quiet })
+        let pairs = match apart {
+            Some(_) => Some([outcome(family, Mode::Pairs)?, outcome(family, Mode::Ideal)?]),
+            None => None,
+        };
+        Ok(Self { entry, apart: outcome(family, Mode::Apart)?, pairs })
     }
 
     /// The shortest step that is claimed of it, and whether that is in pairs.
@@ -128,7 +121,10 @@ struct Claim {
 }
 
 /// All cells.
-pub(in super::super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
+pub(in super::super) fn cells(
+    table: &Table,
+    sources: &Sources<'_>,
+) -> Result<Contents, Diagnostic> {
     let settings = Setting::all(sources)?;
     let all = settings.into_par_iter().map(|setting| {
         let rows = ENTRIES.iter().map(|entry| Row::of(&setting, entry)).collect();
@@ -143,31 +139,24 @@ pub(in super::super) fn cells(_: &Table, sources: &Sources<'_>) -> Result<Conten
     let mut cells: Vec<Cell> = all.iter().flat_map(of_setting).collect();
     let best = best(&all);
     cells.extend(best.iter().map(|best| best.cell.clone()));
-    let measured: Vec<Cell> = gains::cells(sources)?.0;
-    let measured = measured.into_iter().filter(|cell| cell.column == gains::GAIN);
-    let measured: Vec<Cell> = measured.chain(claims(sources)?).collect();
-    cells.extend(measured);
-    let sheet = report::sheet(&all, &cells, &best);
-    Ok(Contents { title: report::TITLE.to_owned(), cells, sheet })
+    if let Some(overlap) = Table::named("overlap") {
+        let measured = sources.cells_of(overlap)?;
+        cells.extend(measured.iter().filter(|cell| cell.column == gains::GAIN).cloned());
+    }
+    cells.extend(claims(sources)?);
+    Contents::of(table, sources, report::TITLE, cells, |cells| report::sheet(&all, cells, &best))
 }
 
 /// A figure of ours without a published one.
 fn alone(row: &str, column: &str, convention: &'static str, ours: f64) -> Cell {
-    let cell = Cell::new(row, column, convention, [f64::NAN, ours], Check::NotChecked);
-    Cell { digits: 3, ..cell }
-}
-
-/// A figure of ours that must not be above `most`.
-fn at_most(row: &str, column: String, most: f64, ours: f64) -> Cell {
-    let check = Check::of(ours <= most);
-    Cell { digits: 3, ..Cell::new(row, column, AT_MOST, [most, ours], check) }
+    Figure::new(row, column, Basis::not_checked(convention), f64::NAN).digits(3).beside(ours)
 }
 
 /// The cells of a setting.
 fn of_setting(all: &Rows) -> Vec<Cell> {
     let (row, baseline) = (all.setting.row(), all.baseline());
     let mut cells = Vec::new();
-    for Row { entry, apart, pairs, quiet } in &all.rows {
+    for Row { entry, apart, pairs } in &all.rows {
         let name = entry.family.name();
         let gain = |outcome: &Outcome| baseline / outcome.seconds - 1.0;
         cells.push(alone(&row, name, STEP, apart.seconds));
@@ -178,14 +167,6 @@ fn of_setting(all: &Rows) -> Vec<Cell> {
         if let Some([pairs, ideal]) = pairs {
             cells.push(alone(&row, name, PAIRS, gain(pairs)));
             cells.push(alone(&row, name, IDEAL, gain(ideal)));
-            let [of_pairs, of_ideal] =
-                [pairs.seconds / apart.seconds, ideal.seconds / pairs.seconds];
-            cells.push(at_most(&row, format!("{name}: pairs over passes apart"), 1.0, of_pairs));
-            cells.push(at_most(&row, format!("{name}: ideal pairs over pairs"), 1.0, of_ideal));
-        }
-        if let Some(quiet) = quiet {
-            let column = format!("{name}: gain of pairs without communication");
-            cells.push(at_most(&row, column, 0.0, quiet - 1.0));
         }
     }
     cells
@@ -235,9 +216,8 @@ fn claims(sources: &Sources<'_>) -> Result<Vec<Cell>, Diagnostic> {
             if !(0.0..1e4).contains(&percent) {
                 return Err(error_in(&path, None, &format!("{name}: {percent} is no gain")));
             }
-            let figures = [percent / 100.0, f64::NAN];
-            let cell = Cell::new(name.as_str(), column, CLAIMED, figures, Check::NotChecked);
-            cells.push(Cell { digits: 2, ..cell });
+            let figure = Figure::new(name.as_str(), column, CLAIMED, percent / 100.0);
+            cells.push(figure.digits(2).beside(f64::NAN));
         }
     }
     Ok(cells)
@@ -269,4 +249,42 @@ pub(in super::super) fn picture(_: &str, cells: &[Cell]) -> Picture {
         unmarked: "",
         groups: groups.collect(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use question::Context;
+
+    use super::*;
+
+    /// In every setting pairs take no longer than passes one after the other, nor with less contention longer than with
+    /// more, and where communication takes no time they gain nothing.
+    #[test]
+    fn pairs_gain_by_hiding_communication_alone() {
+        let host = std::collections::BTreeMap::new();
+        let context = Context::new(&host);
+        let sources = Sources::new(&context, None);
+        let rows = |setting: &Setting| -> Vec<Row> {
+            ENTRIES.iter().map(|entry| Row::of(setting, entry).unwrap()).collect()
+        };
+        let mut found = 0;
+        for setting in Setting::all(&sources).unwrap() {
+            let own = rows(&setting);
+            let name = setting.row();
+            let quiet = rows(&setting.quiet());
+            for (row, quiet_row) in own.iter().zip(&quiet) {
+                let (Some([pairs, ideal]), Some(family)) = (&row.pairs, row.entry.apart) else {
+                    continue;
+                };
+                let name = format!("{name}, {}", row.entry.family.name());
+                assert!(pairs.seconds <= row.apart.seconds, "{name}");
+                assert!(ideal.seconds <= pairs.seconds, "{name}");
+                let without = quiet.iter().find(|row| row.entry.family == family).unwrap();
+                let quiet_pairs = quiet_row.pairs.as_ref().unwrap()[0].seconds;
+                assert!(quiet_pairs >= without.apart.seconds, "{name}");
+                found += 1;
+            }
+        }
+        assert!(found >= 28, "{found}");
+    }
 }

@@ -73,10 +73,6 @@ pub(super) enum Mode {
     Pairs,
     /// The same, where the streams take nothing from each other.
     Ideal,
-    /// One after the other, with no communication, within passes or between stages, that takes time.
-    QuietApart,
-    /// In pairs, likewise.
-    QuietPairs,
 }
 
 /// Time and memory of a step of a schedule.
@@ -138,6 +134,13 @@ impl Setting {
         })
     }
 
+    /// The same, where no communication, within passes or between stages, takes time.
+    #[cfg(test)]
+    pub(super) fn quiet(self) -> Self {
+        let chunks = self.chunks.map(|chunk| chunk.without_communication());
+        Self { ideal: chunks.clone(), chunks, hop: Nanos(0), ..self }
+    }
+
     /// Its name.
     pub(super) fn name(&self) -> &str {
         &self.line.name
@@ -167,19 +170,14 @@ impl Setting {
         let chain = match mode {
             Mode::Apart | Mode::Pairs => self.chunks[half].clone(),
             Mode::Ideal => self.ideal[half].clone(),
-            Mode::QuietApart | Mode::QuietPairs => self.chunks[half].without_communication(),
         };
         let stages = u64::from(self.line.stages);
         let count = usize::try_from(stages * chunks).unwrap_or(usize::MAX);
         let shape = [stages, chunks, self.microbatches];
-        let hop = match mode {
-            Mode::QuietApart | Mode::QuietPairs => Nanos(0),
-            _ => self.hop,
-        };
-        let pipeline = Pipeline { shape, chains: vec![chain; count], hop };
+        let pipeline = Pipeline { shape, chains: vec![chain; count], hop: self.hop };
         let rule = match mode {
-            Mode::Apart | Mode::QuietApart => Rule::default(),
-            Mode::Pairs | Mode::Ideal | Mode::QuietPairs => Rule {
+            Mode::Apart => Rule::default(),
+            Mode::Pairs | Mode::Ideal => Rule {
                 interleaving: Interleaving::Published,
                 lone: family.about().overlaps_lone,
                 ..Rule::default()
