@@ -434,6 +434,18 @@ impl Total {
     }
 }
 
+/// The columns of totals.
+pub(super) const TOTALS: [&str; 6] =
+    ["evidence", "checked", "match", "expected misses", "miss", "mean deviation"];
+
+/// The totals as CSV, one line each.
+pub(super) fn totals_csv(totals: &[Total]) -> Result<Vec<u8>, csv::Error> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(TOTALS)?;
+    totals.iter().try_for_each(|total| writer.write_record(total.row()))?;
+    Ok(writer.into_inner().map_err(csv::IntoInnerError::into_error)?)
+}
+
 /// Half of the last digit of a figure that is printed with so many decimals.
 pub(super) fn half_digit(decimals: usize) -> f64 {
     0.5 * 0.1_f64.powi(i32::try_from(decimals).unwrap_or(i32::MAX))

@@ -28,7 +28,7 @@ impl Evidence {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Computed => "computed: orders, bubbles, packings",
+            Self::Computed => "computed: orders and packings",
             Self::ClosedForm => "closed form",
             Self::Fitted => "measured, in the fit",
             Self::HeldOut => "measured, outside the fit",

@@ -199,17 +199,29 @@ impl Answer {
     pub fn totals(&self) -> Vec<Total> {
         let Self::Reproduced { tables, .. } = self else { return Vec::new() };
         let quotes =
-            |one: &Reproduced| Table::named(one.table).is_some_and(|table| table.is_summary);
+            |one: &Reproduced| Table::named(one.table).is_some_and(Table::quotes);
         let own = tables.iter().filter(|one| !quotes(one) || tables.len() == 1);
         Total::of(own.flat_map(|one| &one.cells))
     }
 
+    /// The totals of all tables as CSV, one line each; `None` where tables are missing.
+    ///
+    /// # Errors
+    /// If memory runs out.
+    pub fn totals_csv(&self) -> Result<Option<Vec<u8>>, Diagnostic> {
+        match self {
+            Self::Reproduced { tables, .. } if tables.len() == TABLES.len() => {
+                cell::totals_csv(&self.totals()).map(Some).map_err(cell::unwritable)
+            }
+            _ => Ok(None),
+        }
+    }
+
     /// The totals as a table.
     fn totals_sheet(&self) -> Sheet {
-        let head = ["evidence", "checked", "match", "expected misses", "miss", "mean deviation"];
         match &self.totals()[..] {
             [] => Sheet::default(),
-            totals => Sheet::table(&head, totals.iter().map(Total::row)),
+            totals => Sheet::table(&cell::TOTALS, totals.iter().map(Total::row)),
         }
     }
 

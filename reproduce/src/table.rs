@@ -60,6 +60,12 @@ impl Table {
         self.contenders.is_some()
     }
 
+    /// Whether its cells are quoted from other tables, so that totals leave it out.
+    #[must_use]
+    pub const fn quotes(&self) -> bool {
+        self.is_summary
+    }
+
     /// The title that its settings give, or its name.
     pub(super) fn title(&self, scenario: &Scenario) -> String {
         scenario.title.clone().unwrap_or_else(|| self.name.to_owned())

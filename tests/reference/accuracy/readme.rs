@@ -24,6 +24,25 @@ fn of_readme() -> Vec<String> {
     let mut all = vec![of_traces(), format!("**{} schedules**", Family::ALL.len())];
     all.extend(of_plans());
     all.extend(far_off());
+    all.extend(of_evidence());
+    all
+}
+
+/// The checked cells of published tables, by kind of evidence.
+fn of_evidence() -> Vec<String> {
+    let rows = results("evidence.csv");
+    let sum = |column: &str| rows.iter().map(|cells| number(cells, column)).sum::<f64>();
+    let line = |cells: &Cells| {
+        let name = cells["evidence"].split(':').next().unwrap();
+        let mean = match cells["mean deviation"].as_str() {
+            "-" => String::new(),
+            mean => format!(" ({mean})"),
+        };
+        format!("{} {name}{mean}", cells["checked"])
+    };
+    let mut all: Vec<String> = rows.iter().map(line).collect();
+    all.push(format!("{} checked cells", question::format::grouped(sum("checked"))));
+    all.push(format!("{} expected misses", sum("expected misses")));
     all
 }
 

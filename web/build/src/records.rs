@@ -1,4 +1,5 @@
-//! The best known orders as a module of the page: what the folder of records says, in few bytes.
+//! The best known orders, and totals of published tables, as a module of the page: what the folder of records says, in few
+//! bytes.
 //!
 //! A line for each pipeline, with its limits behind it: `equal-p8-m24 0.5p:1150000/1130000 0.75p:850000`. That is the cost of the
 //! best known order in microseconds, and behind the slash the bound where it is lower. `@1` names who has found the order, by
@@ -21,8 +22,12 @@ struct Record {
     bound_by: String,
 }
 
-/// The module of the records in `folder`: the list of finders, and the lines.
+/// The module of the records in `folder`, the list of finders and the lines, and of the cells of published tables by kind
+/// of evidence, which `evidence.csv` next to that folder counts.
 pub(crate) fn module(folder: &Path) -> Result<String> {
+    let evidence = folder.with_file_name("evidence.csv");
+    let evidence = fs::read_to_string(&evidence).with_context(|| evidence.display().to_string())?;
+    let evidence = serde_json::to_string(evidence.trim_end())?;
     let mut records = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
         let path = entry?.path();
@@ -36,7 +41,9 @@ pub(crate) fn module(folder: &Path) -> Result<String> {
     let finders = finders(&records);
     let [list, lines] =
         [serde_json::to_string(&finders)?, serde_json::to_string(&lines(&records, &finders))?];
-    Ok(format!("export const FINDERS = {list};\nexport const KNOWN = {lines};\n"))
+    Ok(format!(
+        "export const FINDERS = {list};\nexport const KNOWN = {lines};\nexport const EVIDENCE = {evidence};\n"
+    ))
 }
 
 /// The words at the beginning of lines of a record.
