@@ -65,7 +65,7 @@ fn a_measurement_of_offload_that_is_far_off_is_a_miss_unless_it_is_known() {
     // Figure 1 prints k = 0.72 for the models of these bars.
     let other = ask("offload-fig15.csv", ["32768,0.7,po-f", "32768,0.8,po-f"]).unwrap_err();
     assert!(other.message.contains("figure 1 prints no k that rounds to this one"), "{other}");
-    let few = ask("offload-models.csv", ["5.8B,8,", "5.8B,4,"]).unwrap_err();
+    let few = ask("offload-models.csv", ["42.9B,32,", "42.9B,4,"]).unwrap_err();
     assert!(few.message.contains("a size or group of 0: from 1 to 1048576"), "{few}");
     let slow = notes(ask("offload-models.csv", ["42.9B,32,62", "42.9B,32,61"]).unwrap());
     assert_eq!(slow.len(), 1, "layers that cannot be dealt evenly are not checked: {slow:?}");
