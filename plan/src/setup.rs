@@ -448,8 +448,9 @@ pub fn check(
         return Err(Unfit::Batch);
     }
     let chunks = pipeline * setup.chunks;
-    // The first and the last chunk may be left to the ends of the model alone.
-    if chunks > model.layers + if chunks > 2 { 2 } else { 0 } {
+    // The first and the last chunk may be left to the ends of the model alone; a layout may leave any without a layer.
+    let is_given = setup.split == Split::Layout;
+    if !is_given && chunks > model.layers + if chunks > 2 { 2 } else { 0 } {
         return Err(Unfit::Layers);
     }
     cluster.machine_of_stages(pipeline).map(|_| ()).ok_or(Unfit::Mixed)

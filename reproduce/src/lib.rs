@@ -198,8 +198,7 @@ impl Answer {
     #[must_use]
     pub fn totals(&self) -> Vec<Total> {
         let Self::Reproduced { tables, .. } = self else { return Vec::new() };
-        let quotes =
-            |one: &Reproduced| Table::named(one.table).is_some_and(Table::quotes);
+        let quotes = |one: &Reproduced| Table::named(one.table).is_some_and(Table::quotes);
         let own = tables.iter().filter(|one| !quotes(one) || tables.len() == 1);
         Total::of(own.flat_map(|one| &one.cells))
     }

@@ -81,7 +81,7 @@ fn a_miss_is_a_miss_unless_it_is_expected_as_it_is() {
     // Figure 1 prints k = 0.72 for the models of these bars.
     let other = ask("offload-fig15.csv", ["32768,0.7,po-f", "32768,0.8,po-f"]).unwrap_err();
     assert!(other.message.contains("figure 1 prints no k that rounds to this one"), "{other}");
-    let few = ask("offload-models.csv", ["5.8B,8,", "5.8B,4,"]).unwrap_err();
+    let few = ask("offload-models.csv", ["42.9B,32,", "42.9B,4,"]).unwrap_err();
     assert!(few.message.contains("a size or group of 0: from 1 to 1048576"), "{few}");
 }
 

@@ -1,9 +1,9 @@
 //! PipeOffload: a pipeline alone beside tensor groups of 8, on the models of its table 2.
 
-use pipeline::{Bytes, CopyTimes, Family, Footprint, Footprints, Nanos};
+use pipeline::{Bytes, CopyTimes, Family, Footprint, Footprints, LayerLayout, Nanos};
 use plan::{
-    Attention, Cluster, Costed, Inputs, Loss, Machine, Recipe, Recompute, Setup, Sizes,
-    Transformer, number,
+    Attention, Cluster, Costed, Efficiency, Inputs, Loss, Machine, Recipe, Recompute, Setup, Sizes,
+    Split, Transformer, number,
 };
 use serde::Deserialize;
 use sim::Replay;
@@ -14,6 +14,13 @@ use super::super::rows::{MOST, gpt, recipe, set_up};
 const VOCABULARY: u64 = 32_000;
 /// Bandwidth of a device to the host, in bytes per second.
 const HOST: u64 = 15_000_000_000;
+/// Share of the peak that FlashAttention-2 reaches on A100 in training: 160 TFLOP/s, by what its two models take
+/// longer at 8k than at 2k (Dao 2023, arXiv 2307.08691, table 1; causal pairs). Its kernels reach 182 to 189 from 4k
+/// to 16k (figure 4d). The machine's own share is that of a sequence of 2,048.
+const FLASH: f64 = 0.51;
+/// Bandwidth of a node to others, in bytes per second: four NICs of 200 Gbit/s for eight devices (`NCCL_IB_HCA` in
+/// the authors' examples/test_all_schedules.sh; ODC, arXiv 2601.19362, of the same lab: 800 Gbit/s of a node).
+const NODE_NETWORK: f64 = 100e9;
 
 /// A model of table 2 on the devices that it was trained on.
 #[derive(Deserialize, Clone, PartialEq, Eq, Debug)]
@@ -33,6 +40,8 @@ pub struct OffloadModel {
     pub hidden: u64,
     /// Sequences of a step.
     pub batch: u64,
+    /// The sequence length at which it was compared with tensor groups, in figure 11, if it was.
+    pub compared_seq: Option<u64>,
 }
 
 /// The bytes that a layer keeps of one sequence: 20 s h bytes once LayerNorm, GeLU and dropout are computed
@@ -52,7 +61,7 @@ pub struct OffloadStep {
     pub seconds: f64,
     /// The share of the peak rate that model FLOPs take.
     pub mfu: f64,
-    /// The most that a device holds, all together.
+    /// The most that activations take on a device, which is what the paper compares.
     pub memory: Bytes,
 }
 
@@ -75,11 +84,19 @@ impl OffloadModel {
         Transformer::new(sizes).map_err(|error| error.to_string())
     }
 
-    /// The step of `family` on stages of `tensor` devices each, with sequence parallelism, and as many
-    /// chunks as there are layers for; one chunk holds no layer but the embedding, one but the head.
+    /// Layers of each of `chunks`, as the authors deal them (`get_offset` of their legacy/model/transformer.py): one to
+    /// each, but none to the last, which has the head, nor then to the first of them, as far as there are too few.
+    fn dealt(&self, chunks: u64) -> Option<LayerLayout> {
+        let none = chunks.checked_sub(self.layers)?;
+        let has_one = |at: u64| none == 0 || at + 1 >= none && at + 1 != chunks;
+        LayerLayout::of((0..chunks).map(|at| u64::from(has_one(at))).collect()).ok()
+    }
+
+    /// The step of `family`, of interleaved chunks, on stages of `tensor` devices each, with sequence parallelism, and
+    /// as few chunks as leave at most one layer to each (section 5).
     ///
-    /// Times are the planner's; sizes of activations and the host's link are the paper's. By replay:
-    /// stages share no wire, and a late copy delays its backward.
+    /// Times are the planner's, with the paper's attention and network; sizes of activations and the host's link
+    /// are the paper's. By replay: stages share no wire, and a late copy delays its backward.
     pub fn step(
         &self,
         family: Family,
@@ -89,13 +106,22 @@ impl OffloadModel {
     ) -> Result<OffloadStep, String> {
         self.check(tensor)?;
         let model = self.transformer(sequence)?;
-        let stages = self.gpus / tensor.max(1);
-        let chunks = family.about().chunks.of(Some((self.layers + 2) / stages.max(1)));
-        let setup = Setup { family, ..set_up([1, tensor, stages], 1, chunks, Recompute::None) };
+        let stages = (self.gpus / tensor.max(1)).max(1);
+        let chunks = self.layers.div_ceil(stages);
+        let setup = set_up([1, tensor, stages], 1, chunks, Recompute::None);
+        let setup = Setup { family, split: Split::Layout, ..setup };
         let parallel = Recipe { sequence_parallel: true, loss: Loss::Fused, ..recipe(self.batch) };
-        let machine = Machine { memory: Bytes(1 << 60), measured: None, ..machine.clone() };
+        let machine = Machine {
+            memory: Bytes(1 << 60),
+            measured: None,
+            efficiency: Efficiency { flash: FLASH, ..machine.efficiency },
+            // All devices of a tensor group send at once.
+            network: machine.network.min(NODE_NETWORK / number(tensor.max(1))),
+            ..machine.clone()
+        };
         let cluster = Cluster { parts: vec![(machine.clone(), setup.devices())] };
-        let ground = Inputs::new(&model, &parallel, &cluster);
+        let layout = self.dealt(stages * chunks);
+        let ground = Inputs { layout: layout.as_ref(), ..Inputs::new(&model, &parallel, &cluster) };
         let costed = ground.cost(&setup).map_err(|error| error.to_string())?;
         let costed = self.kept(costed, sequence, tensor);
         let evaluation = ground.evaluate(&costed, &mut Replay::new());
@@ -103,7 +129,8 @@ impl OffloadModel {
         let seconds = number(evaluation.step.0) / 1e9;
         let flops = model.model_flops() * number(self.batch) * number(sequence);
         let mfu = flops / (seconds * machine.peak * number(setup.devices()));
-        Ok(OffloadStep { family, seconds, mfu, memory: evaluation.fullest().1.sum() })
+        let memory = evaluation.memory.iter().map(|stage| stage.activations).max();
+        Ok(OffloadStep { family, seconds, mfu, memory: memory.unwrap_or_default() })
     }
 
     /// `costed` with the paper's bytes of activations, and its link to the host.

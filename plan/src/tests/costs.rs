@@ -1,6 +1,6 @@
 //! The costs of a set-up.
 
-use pipeline::{Bytes, Family, Nanos};
+use pipeline::{Bytes, Family, LayerLayout, Nanos};
 use sim::Replay;
 
 use super::{gpt, machine, model, recipe, setup};
@@ -19,6 +19,12 @@ fn what_does_not_divide_is_named() {
     assert!(reason(Setup { chunks: 20, ..setup([8, 1, 2]) }).contains("chunks"));
     assert!(reason(Setup { shard_groups: 3, ..setup([8, 1, 2]) }).contains("shards"));
     assert!(reason(Setup { expert: 2, ..setup([8, 1, 2]) }).contains("expert"));
+    // A layout may leave any chunk without a layer.
+    let layers: Vec<u64> = (0..40).map(|chunk| u64::from((10..34).contains(&chunk))).collect();
+    let layout = LayerLayout::of(layers.clone()).unwrap();
+    let dealt = Inputs { layout: Some(&layout), ..inputs };
+    let setup = Setup { chunks: 20, split: Split::Layout, ..setup([8, 1, 2]) };
+    assert_eq!(dealt.cost(&setup).unwrap().layers, layers);
 }
 
 #[test]
