@@ -26,7 +26,7 @@ def misses(program):
         shutil.copytree(PAPER, paper)
         (paper / FILE.name).write_text(",".join(HEAD) + "\n")
         command = [program, "reproduce", "all", "--json", "--no-files", "--paper", str(paper)]
-        answer = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+        answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     cells = json.loads(answer.stdout)["cells"]
     return [cell for cell in cells if cell["match"] is False and not is_quoted(cell)]
 
@@ -38,8 +38,8 @@ def is_quoted(cell):
 
 
 def rounded(figure):
-    """The figure with four significant digits, and a unit of the third."""
-    digits = 3 - math.floor(math.log10(abs(figure))) if figure else 3
+    """The figure with five significant digits, and a unit of the fourth."""
+    digits = 4 - math.floor(math.log10(abs(figure))) if figure else 3
     return round(figure, digits), float(f"1e{1 - digits}")
 
 
