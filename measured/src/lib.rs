@@ -6,7 +6,7 @@
 
 pub mod accuracy;
 mod calibrated;
-mod coverage;
+pub mod coverage;
 mod error_bar;
 mod interval;
 mod memory_error;
@@ -72,6 +72,18 @@ pub struct ValidatedSet {
     pub bars: Vec<Bar>,
     /// The errors on iterations, by kind.
     pub kinds: Vec<SetErrors>,
+    /// Coverage of the steps of each source by the intervals of all other sources: of the set with the bars over all
+    /// rows.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub coverage: Vec<Coverage>,
+}
+
+impl ValidatedSet {
+    /// Why `row`, which is one of its rows, is set apart, if it is.
+    #[must_use]
+    pub fn apart<'a>(&self, row: &'a Row) -> Option<&'a str> {
+        row.apart.as_deref().or(unknown(self.set))
+    }
 }
 
 /// Why the model does not know the runs of `set`, where it does not.
@@ -117,10 +129,6 @@ pub struct Validated {
     /// recorded; none where only files were asked about.
     #[serde(skip)]
     pub recorded: Vec<SetErrors>,
-    /// Coverage of the steps of each source by the intervals of all other sources; none where only
-    /// files were asked about.
-    #[serde(skip)]
-    pub coverage: Vec<Coverage>,
     /// Further results for runs of today's models; none where only files were asked about.
     #[serde(skip)]
     pub today: Option<Today>,
@@ -175,11 +183,12 @@ pub fn validate(
     let is_predicted =
         |one: &SetErrors| sets.iter().flat_map(|set| &set.kinds).any(|kind| kind.set == one.set);
     recorded.retain(|one| !is_predicted(one));
-    let coverage = match question.built_in {
-        true => coverage::coverage(&sets, &recorded),
-        false => Vec::new(),
-    };
-    Ok(Validated { sets, recorded, coverage, today })
+    if let Some(today) = &today {
+        let coverage = coverage::coverage(&sets, &recorded, &today.without_step());
+        let all = sets.iter_mut().find(|set| set.set == today::ALL_ROWS);
+        all.into_iter().for_each(|all| all.coverage.clone_from(&coverage));
+    }
+    Ok(Validated { sets, recorded, today })
 }
 
 fn validated(path: &Path, text: &str) -> Result<ValidatedSet, Diagnostic> {
@@ -189,7 +198,7 @@ fn validated(path: &Path, text: &str) -> Result<ValidatedSet, Diagnostic> {
     let (set, rows) = sets::read(path, text, &machines::of_device(rows::device(text))?)?;
     let bars = set.quantities.iter().map(|one| bar(set, one, &rows)).collect();
     let kinds = error_bar::by_kind(set.name, &rows);
-    Ok(ValidatedSet { set: set.name, rows, bars, kinds })
+    Ok(ValidatedSet { set: set.name, rows, bars, kinds, coverage: Vec::new() })
 }
 
 /// The bar of one quantity of a set over `rows`.

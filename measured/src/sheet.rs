@@ -25,7 +25,7 @@ pub(super) fn sheet(validated: &Validated) -> Sheet {
     let known = sets.iter().flat_map(|one| &one.kinds).chain(&validated.recorded);
     let known: Vec<SetErrors> = known.cloned().collect();
     let sheet = predictions.and(bars(sets));
-    let sheet = sheet.and(coverage::sheet(&validated.coverage));
+    let sheet = sheet.and(coverage::sheet(sets));
     let sheet = validated.today.iter().fold(sheet, |sheet, today| sheet.and(today.sheet()));
     sheet.and_text(format!("\n{}\n{}\n", kinds(&known), sets::WEAK))
 }
@@ -39,7 +39,7 @@ fn predictions(one: &ValidatedSet) -> Sheet {
     for kind in &one.kinds {
         head += &format!("  {} rows of the kind {}\n", kind.rows, kind.kind);
     }
-    let mut rows: Vec<&Row> = one.rows.iter().filter(|row| row.apart.is_none()).collect();
+    let mut rows: Vec<&Row> = one.rows.iter().collect();
     if rows.len() > WHOLE {
         let all = rows.len();
         rows.sort_by(|a, b| b.error.abs().total_cmp(&a.error.abs()));
@@ -49,7 +49,9 @@ fn predictions(one: &ValidatedSet) -> Sheet {
     let cells = rows.iter().map(|row| {
         let Row { run, quantity, measured, predicted, error, .. } = row;
         let [measured, predicted] = [measured, predicted].map(|number| format!("{number:.3}"));
-        vec![run.clone(), (*quantity).into(), measured, predicted, format::signed_percent(*error)]
+        let apart = if row.apart.is_some() { ", set apart" } else { "" };
+        let run = format!("{run}{apart}");
+        vec![run, (*quantity).into(), measured, predicted, format::signed_percent(*error)]
     });
     let header = ["run", "quantity", "measured", "predicted", "error"];
     Sheet::default().and_text(head).and_table(&header, cells).and_text("\n")

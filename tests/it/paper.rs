@@ -51,7 +51,8 @@ fn reason(cell: &Value, next: &Value, name: &str) -> Option<&'static str> {
         "next" => (least <= high && low <= most).then_some("what both rows accept overlaps"),
         "0" | "+ 1" => None,
         // 15 % of a gain either way, or more where its printed digits leave more open.
-        _ => (most >= 1.3 * least).then_some("a gain is accepted over a factor of 1.35 or its digits"),
+        _ => (most >= 1.3 * least)
+            .then_some("a gain is accepted over a factor of 1.35 or its digits"),
     }
 }
 

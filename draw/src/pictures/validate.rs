@@ -9,7 +9,7 @@ use crate::plot::agreement::{self, Agreement, Apart, Pair};
 /// Steps that differ by less are predicted well.
 const BAND: f64 = 0.1;
 
-/// Every step of `validated` in seconds, coloured by its set, without rows that are set apart. Sets
+/// Every step of `validated` in seconds, coloured by its set, rows that are set apart among them. Sets
 /// that the model does not cover are in a panel of their own, all in a picture of that `width`.
 ///
 /// # Errors
@@ -19,7 +19,7 @@ pub fn steps(validated: &Validated, width: Option<Width>) -> Result<String, Diag
     let mut points = Vec::new();
     let mut apart: Option<Apart> = None;
     for set in &validated.sets {
-        let steps = set.rows.iter().filter(|row| row.is_time() && row.apart.is_none());
+        let steps = set.rows.iter().filter(|row| row.is_time());
         let pair = |row: &Row| Pair {
             series: series.len(),
             name: row.run.clone(),

@@ -149,15 +149,19 @@ pub(super) struct Figures {
     pub(super) configurations: usize,
     pub(super) in_sample: Errors,
     pub(super) held_out: Errors,
+    /// The errors in sample of all steps, those set apart among them.
+    pub(super) with_apart: Errors,
     pub(super) floor: Errors,
 }
 
 impl Figures {
-    /// The figures of `outcomes`, without rows that are set apart.
+    /// The figures of `outcomes`: without rows that are set apart, and with them.
     fn of(name: &'static str, outcomes: &[&Outcome]) -> Self {
         let own: Vec<&Outcome> =
             outcomes.iter().copied().filter(|one| one.run.apart.is_none()).collect();
+        let steps = outcomes.iter().copied().filter(|one| one.run.seconds.is_some());
         Self {
+            with_apart: in_sample(&steps.collect::<Vec<_>>()),
             name,
             configurations: configurations(&own),
             in_sample: in_sample(&own),
@@ -172,8 +176,8 @@ impl Figures {
             let own = outcomes.iter().filter(|one| RowKind::of(&one.run) == kind);
             Self::of(kind.name(), &own.collect::<Vec<_>>())
         };
-        let fitted: Vec<&Outcome> = outcomes.iter().filter(|one| one.is_fitted()).collect();
-        let all = Self::of("all but ccl-bench", &fitted);
+        let own = outcomes.iter().filter(|one| one.run.source.is_fitted());
+        let all = Self::of("all sources that are fitted", &own.collect::<Vec<_>>());
         RowKind::ALL.into_iter().map(of_kind).chain([all]).collect()
     }
 }

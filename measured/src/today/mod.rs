@@ -27,6 +27,7 @@ use question::sheet::Sheet;
 
 pub(super) use self::calibrated::Pair;
 pub(super) use self::published::Source;
+pub(super) use self::report::ALL_ROWS;
 use self::report::rows_of;
 
 use self::figures::Figures;
@@ -65,6 +66,15 @@ pub struct Today {
 }
 
 impl Today {
+    /// The source of every line whose step cannot be compared, and why.
+    pub(super) fn without_step(&self) -> Vec<(String, String)> {
+        let one = |line: &Apart| {
+            let (source, _) = line.place.rsplit_once(' ')?;
+            Some((source.to_owned(), format!("{} ({})", line.lacks?, line.reason)))
+        };
+        self.apart.iter().filter_map(one).collect()
+    }
+
     /// The constants, the rows set apart with the reasons, and the claims of other planners.
     pub(super) fn sheet(&self) -> Sheet {
         sheet::sheet(self)
@@ -77,11 +87,7 @@ impl Today {
 /// If a machine or a row cannot be read, or a run cannot be predicted.
 pub(super) fn built_in() -> Result<(Vec<ValidatedSet>, Today), Diagnostic> {
     let (runs, mut apart) = published_runs()?;
-    for run in &runs {
-        if let Some(reason) = run.apart.clone() {
-            apart.push(Apart { place: run.place.clone(), name: run.name.clone(), reason });
-        }
-    }
+    apart.extend(runs.iter().filter_map(Run::set_apart));
     let study = study::study(runs)?;
     let sets = report::sets(&study);
     let figures = Figures::all(&study.outcomes);
@@ -116,7 +122,7 @@ pub(super) fn file(path: &Path, source: Source, text: &str) -> Result<ValidatedS
     let name = source.name();
     let bars = report::bars_of_file(&rows, [TIME, PEAK]);
     let kinds = error_bar::by_kind(name, &rows);
-    Ok(ValidatedSet { set: name, rows, bars, kinds })
+    Ok(ValidatedSet { set: name, rows, bars, kinds, coverage: Vec::new() })
 }
 
 /// The runs of all built-in tables, and the lines that are none.

@@ -42,6 +42,11 @@ impl Source {
         }
     }
 
+    /// Whether constants are fitted to its runs, but for one that is fitted to stock software alone.
+    pub(super) const fn is_fitted(self) -> bool {
+        matches!(self, Self::MlPerf | Self::Bridge | Self::Torchtitan)
+    }
+
     /// The built-in file.
     pub(super) const fn file(self) -> &'static str {
         match self {

@@ -11,7 +11,7 @@ use super::study::{Outcome, Refitted, Study};
 use crate::accuracy;
 
 /// The name of the set that has the bars over all rows.
-pub(super) const ALL_ROWS: &str = "today, all rows";
+pub(in super::super) const ALL_ROWS: &str = "today, all rows";
 /// The most constants that may be fitted.
 const MOST_CONSTANTS: usize = 40;
 
@@ -68,7 +68,8 @@ pub(super) fn sets(study: &Study) -> Vec<ValidatedSet> {
     let mut all: Vec<ValidatedSet> =
         RowKind::ALL.into_iter().map(|kind| set_of(kind, &own(kind))).collect();
     let (rows, kinds) = (Vec::new(), Vec::new());
-    all.push(ValidatedSet { set: ALL_ROWS, rows, bars: bars(study), kinds });
+    let (bars, coverage) = (bars(study), Vec::new());
+    all.push(ValidatedSet { set: ALL_ROWS, rows, bars, kinds, coverage });
     all
 }
 
@@ -89,7 +90,7 @@ fn set_of(kind: RowKind, outcomes: &[&Outcome]) -> ValidatedSet {
         Source::SimuMax | Source::Lora => by_kind(kind.name(), &of_one_source(&rows)),
         _ => by_kind(kind.name(), &held_out_rows(&rows)),
     };
-    ValidatedSet { set: kind.name(), rows, bars, kinds }
+    ValidatedSet { set: kind.name(), rows, bars, kinds, coverage: Vec::new() }
 }
 
 /// The steps of `rows` as predicted by constants that were fitted without them: the expected error on

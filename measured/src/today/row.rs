@@ -48,6 +48,15 @@ pub(in super::super) struct Run {
     pub(super) apart: Option<String>,
 }
 
+impl Run {
+    /// The line of a run that is set apart.
+    pub(super) fn set_apart(&self) -> Option<Apart> {
+        let (place, name) = (self.place.clone(), self.name.clone());
+        let lacks = self.seconds.is_none().then_some("no step measured");
+        self.apart.clone().map(|reason| Apart { place, name, reason, lacks })
+    }
+}
+
 /// Properties of the software that constants depend on but [`Software`] does not have.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Facts {
@@ -66,6 +75,8 @@ pub(in super::super) struct Apart {
     pub(super) name: String,
     /// Why.
     pub(super) reason: String,
+    /// What it lacks for its step to be compared, if anything.
+    pub(super) lacks: Option<&'static str>,
 }
 
 /// A line of a table, read.
@@ -104,7 +115,7 @@ pub(super) fn read(
     let name = words(row);
     let apart = |reason: String| {
         let (place, name) = (place.clone(), name.clone());
-        Ok(Read::Apart(Apart { place, name, reason }))
+        Ok(Read::Apart(Apart { place, name, reason, lacks: Some("not predicted") }))
     };
     let Some(model) = models.named(&row.model) else {
         return apart("the sizes of its model are not known".to_owned());
@@ -126,7 +137,7 @@ pub(super) fn read(
     let transformer = model.transformer(sizes.sequence, run.trains_mtp())?;
     let frozen = Frozen { adapters: run.adapters()?, ..Frozen::default() };
     let transformer = transformer.freezing(frozen).map_err(|error| error.to_string())?;
-    let seconds = seconds(row, &sizes, &transformer)?;
+    let seconds = seconds(row, &sizes, &transformer)?.filter(|_| !is_score(row));
     let memory = memory(row)?;
     let setup = setup(&run, &sizes)?;
     let recipe = recipe(&run, &sizes)?;
@@ -167,6 +178,11 @@ fn is_without_figures(row: &Published) -> bool {
         &row.peak_memory_gib,
     ];
     figures.iter().all(|cell| cell.trim().is_empty()) && row.fits != "no"
+}
+
+/// Whether its figure is in seconds but not the time of a step.
+fn is_score(row: &Published) -> bool {
+    row.metric == "gpu_step_score"
 }
 
 /// The name of a model; of one that is cut, with its layers.
@@ -385,10 +401,8 @@ fn release(source: Source, line: usize, row: &Published) -> String {
 fn set_apart(source: Source, row: &Published, seconds: Option<f64>) -> Option<String> {
     let is = |cell: &str, text: &str| cell == text;
     let reason = match source {
+        _ if is_score(row) => "its figure is a score, not the time of a step",
         _ if seconds.is_none() => "no time was printed: its memory alone is compared",
-        Source::CclBench if row.metric == "gpu_step_score" => {
-            "its figure is a score, not the time of a step"
-        }
         Source::MlPerf if is(&row.model, "gpt3-175b") && is(&row.gpus, "3072") => {
             "steps of one run from 2.83 to 3.46 s: a spread of 19 %, of others below 1 %"
         }

@@ -25,7 +25,7 @@ const BY_SOURCE: [&str; 4] = ["other layouts, step", "pairs", "blind", "calibrat
 /// other planners.
 pub(super) fn sheet(today: &Today) -> Sheet {
     let figures = today.figures.iter().map(|one| {
-        let Figures { name, configurations, in_sample, held_out, floor } = one;
+        let Figures { name, configurations, in_sample, held_out, with_apart, floor } = one;
         let percents = |errors: &Errors| {
             let percents = [errors.mean, errors.p90, errors.max].map(format::percent);
             if errors.rows == 0 { "-".to_owned() } else { percents.join(", ") }
@@ -36,6 +36,8 @@ pub(super) fn sheet(today: &Today) -> Sheet {
             configurations.to_string(),
             percents(in_sample),
             percents(held_out),
+            with_apart.rows.to_string(),
+            percents(with_apart),
             format::percent(floor.mean),
         ]
     });
@@ -45,6 +47,8 @@ pub(super) fn sheet(today: &Today) -> Sheet {
         "configurations",
         "in sample: mean, 90 %, max",
         "held out: mean, 90 %, max",
+        "with those set apart",
+        "in sample: mean, 90 %, max",
         "floor",
     ];
     let constants = today.constants.iter().map(|one| {

@@ -67,8 +67,7 @@ impl Outcome {
 /// Whether constants are fitted to `run`: it has a step, is not set apart, trains all weights, and is not of
 /// stock software, to which one constant is fitted when all other constants are known.
 fn is_fitted(run: &Run) -> bool {
-    let is_of_others = matches!(run.source, Source::CclBench | Source::SimuMax | Source::Lora);
-    run.seconds.is_some() && run.apart.is_none() && !is_of_others
+    run.seconds.is_some() && run.apart.is_none() && run.source.is_fitted()
 }
 
 /// Predicts all `runs` with the constants in use; nothing is fitted.
@@ -137,13 +136,16 @@ pub(super) fn study(runs: Vec<Run>) -> Result<Study, Diagnostic> {
         values: without_model[model].values.clone(),
     };
     let mut layouts: Vec<Layout> = runs.iter().zip(&of_model).map(one).collect();
-    let sources = by(|run| run.source.name())?;
+    let of_source = groups(&runs.iter().map(|run| run.source.name()).collect::<Vec<_>>());
+    let without_source = left_out.fits(&of_source)?;
+    let sources = left_out.steps_by(&without_source, &of_source)?;
     for (at, outcome) in outcomes.iter_mut().filter(|one| one.is_fitted()).enumerate() {
         outcome.held_out = shuffles.iter().map(|steps| steps[at]).collect();
         outcome.without_model = Some(models[at]);
         outcome.without_machine = Some(machines[at]);
         outcome.without_source = Some(sources[at]);
     }
+    left_out.without_source(&mut outcomes, &without_source, &of_source)?;
     layouts.extend(of_others(&mut outcomes, &values, &orders)?);
     let pairs = calibrated::pairs(&layouts, &orders)?;
     let refitted = |((constant, &in_use), &fitted)| -> Refitted {
@@ -190,6 +192,24 @@ impl LeftOut<'_> {
     /// own.
     fn steps(&self, group: &[usize]) -> Result<Vec<f64>, Diagnostic> {
         self.steps_by(&self.fits(group)?, group)
+    }
+
+    /// Predicts those of `outcomes` that are set apart with the constants that `fitted` has for the group of their source.
+    fn without_source(
+        &self,
+        outcomes: &mut [Outcome],
+        fitted: &[Fitted],
+        group: &[usize],
+    ) -> Result<(), Diagnostic> {
+        for Outcome { run, without_source, .. } in outcomes {
+            let is_set_apart = run.apart.is_some() && run.seconds.is_some();
+            let own = self.runs.iter().position(|one| is_set_apart && one.source == run.source);
+            if let Some(at) = own {
+                let step = predicted(run, &fitted[group[at]].values, self.orders);
+                *without_source = Some(step.map_err(|cause| wrong(run, &cause))?.seconds);
+            }
+        }
+        Ok(())
     }
 
     /// The constants that were fitted to the runs of all groups but each.

@@ -4,6 +4,7 @@
 //! are read from `results/`, where `make`, `make measure`, `make agree` and `make torch` write them. Errors of
 //! replayed traces are computed where the traces lie beside the checkout, and recorded in `results/traces.csv`.
 
+mod independent;
 mod readme;
 mod runs;
 
@@ -12,6 +13,7 @@ use std::sync::LazyLock;
 
 use measured::{Row, SetErrors, Validated, ValidationQuestion, validate};
 use question::Context;
+use question::sheet::Block;
 
 use super::markdown::{code, prose, table};
 use super::root;
@@ -21,11 +23,13 @@ use crate::host::Host;
 type Part = (&'static str, fn() -> String);
 
 /// The parts of the page.
-pub const PARTS: [Part; 7] = [
+pub const PARTS: [Part; 9] = [
     ("all", all),
     ("machines", machines),
     ("kinds", kinds),
     ("coverage", coverage),
+    ("apart", apart),
+    ("independent", independent::all),
     ("trainings", trainings),
     ("tables", tables),
     ("evidence", evidence),
@@ -111,8 +115,11 @@ fn validated() -> &'static Validated {
 
 const VALIDATE: &str = "plan --validate";
 
+/// What lines of rows that are set apart say.
+const APART: &str = "set apart";
+
 /// The planner's predictions of the sets that are built in, by quantity; steps that were predicted once
-/// more without their configuration stand in a line of their own.
+/// more without their configuration stand in a line of their own, and so do rows that are set apart.
 fn planner() -> Vec<Line> {
     let mut lines = Vec::new();
     for set in &validated().sets {
@@ -139,6 +146,11 @@ fn planner() -> Vec<Line> {
             if !folded.is_empty() {
                 let what = format!("{}, without its configuration", quantity(name));
                 lines.push(line(what, Vec::new(), folded));
+            }
+            let apart = set.rows.iter().filter(|row| row.quantity == name && row.apart.is_some());
+            let apart: Vec<f64> = apart.map(|row| row.error).collect();
+            if !apart.is_empty() {
+                lines.push(line(format!("{}, {APART}", quantity(name)), Vec::new(), apart));
             }
         }
     }
@@ -215,49 +227,82 @@ fn kinds() -> String {
     table(&head, rows)
 }
 
-/// The errors of the planner by type of device, dense models and those of experts apart.
+/// The errors of the planner by type of device, dense models and those of experts apart; with the steps that are set
+/// apart, once without and once with them.
 fn machines() -> String {
+    let mut machines: BTreeMap<[&str; 2], (Vec<&SetErrors>, Vec<f64>)> = BTreeMap::new();
     let built_in = validated().sets.iter().flat_map(|set| &set.kinds);
-    let mut machines: BTreeMap<(&str, &str), Vec<&SetErrors>> = BTreeMap::new();
     for set in built_in.chain(&validated().recorded) {
-        let device = set.kind.split(", ").next().unwrap_or_default();
-        let model = match set.kind.as_str() {
-            kind if kind.contains("frozen weights") => "dense, LoRA",
-            kind if kind.contains("experts") => "experts",
-            _ => "dense",
-        };
-        machines.entry((device, model)).or_default().push(set);
+        machines.entry(machine(&set.kind)).or_default().0.push(set);
+    }
+    for set in &validated().sets {
+        for row in set.rows.iter().filter(|row| row.is_time() && set.apart(row).is_some()) {
+            machines.entry(machine(&row.kind)).or_default().1.push(row.error);
+        }
     }
     let percent = |error: f64| format!("{:.1}\u{a0}%", error * 100.0);
-    let rows = machines.into_iter().map(|((device, model), sets)| {
+    let rows = machines.into_iter().map(|([device, model], (sets, apart))| {
         let rows = sets.iter().map(|set| set.rows).sum::<usize>();
         let errors = sets.iter().map(|set| set.mean * plan::number(set.rows as u64)).sum::<f64>();
         let largest = sets.iter().map(|set| set.max).fold(0.0, f64::max);
+        let with = errors + apart.iter().map(|error| error.abs()).sum::<f64>();
+        let mean = |errors: f64, rows: usize| match rows {
+            0 => "-".to_owned(),
+            _ => percent(errors / plan::number(rows as u64)),
+        };
         vec![
             device.to_owned(),
             model.to_owned(),
             rows.to_string(),
-            percent(errors / plan::number(rows as u64)),
-            percent(largest),
+            mean(errors, rows),
+            if rows == 0 { "-".to_owned() } else { percent(largest) },
+            apart.len().to_string(),
+            mean(with, rows + apart.len()),
         ]
     });
-    table(&["machine", "model", "rows", "mean error", "largest error"], rows)
+    let head = [
+        "machine",
+        "model",
+        "rows",
+        "mean error",
+        "largest error",
+        "set apart",
+        "mean error with them",
+    ];
+    table(&head, rows)
+}
+
+/// The type of device and the kind of model of a kind of step.
+fn machine(kind: &str) -> [&str; 2] {
+    let model = match kind {
+        kind if kind.contains("frozen weights") => "dense, LoRA",
+        kind if kind.contains("experts") => "experts",
+        _ => "dense",
+    };
+    [kind.split(", ").next().unwrap_or_default(), model]
+}
+
+/// A table of coverage, by its place.
+fn intervals(at: usize) -> String {
+    let blocks = measured::coverage::sheet(&validated().sets).blocks;
+    let mut tables = blocks.iter().filter_map(|block| match block {
+        Block::Table { header, rows } => Some((header, rows)),
+        Block::Text(_) => None,
+    });
+    let (header, rows) = tables.nth(at).unwrap();
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    let cell = |cell: &String| prose(&cell.replace(" %", "\u{a0}%"));
+    table(&header, rows.iter().map(|cells| cells.iter().map(cell).collect()))
 }
 
 /// How many steps of each source lie in the intervals that the others give.
 fn coverage() -> String {
-    let percent = |share: f64| format!("{:.0}\u{a0}%", share * 100.0);
-    let rows = validated().coverage.iter().map(|one| {
-        let share =
-            plan::number(one.covered as u64) / plan::number(one.configurations.max(1) as u64);
-        vec![
-            one.source.clone(),
-            one.configurations.to_string(),
-            percent(share),
-            percent(one.half_width),
-        ]
-    });
-    table(&["source left out", "configurations", "in the interval", "half its width"], rows)
+    intervals(0)
+}
+
+/// The steps that are set apart, with the reasons.
+fn apart() -> String {
+    intervals(1)
 }
 
 /// Published trainings beside the plans for them.
