@@ -29,8 +29,9 @@ impl SchedulesAnswer {
         sheet.and_text(
             "\np stages, m microbatches, v chunks per stage, k segments per microbatch; F, B, W: \
              forward, backward\nfor the input, for the weights, of one stage and microbatch. M_B: \
-             what one microbatch holds on one\nstage between F and B. Bubble: per step, without \
-             communication.\n",
+             what one microbatch holds on one\nstage between F and B. Bubble: of the longest span \
+             of a step, between equal stages, without\ncommunication; a formula holds where it says so, \
+             of g microbatches in a group.\n",
         )
     }
 }

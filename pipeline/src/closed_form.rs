@@ -197,34 +197,35 @@ impl Uniform {
         in_domain.then(|| Nanos(self.work().0 + (self.stages - 1) * ((f + b + w) / k)))
     }
 
-    /// DualPipe, makespan and longest span: m(F+B+W) + (p/2-1)(F+2B-W) (DeepSeek-V3, table 2, where
-    /// B has W in it and a pair takes F&B; here a pair takes F+B+W).
+    /// DualPipe, makespan and longest span: m(F+B+W) + (p/2-1)(F + max(B,W) - W) + max((p/2-1)F, (p/2-1)B - F), which
+    /// is m(F+B+W) + (p/2-1)(F+2B-W) where W <= F = B (DeepSeek-V3, table 2, where B has W in it and a pair takes F&B;
+    /// here a pair takes F+B+W; derived for other times).
     ///
-    /// Exact without hops for even p, even m >= 2p where W <= F = B, or p = 2.
+    /// Exact without hops for even p and even m >= 2p.
     #[must_use]
     pub fn dualpipe(&self) -> Option<Nanos> {
-        let [f, b, w, _] = self.parts();
         let even = self.stages.is_multiple_of(2) && self.microbatches.is_multiple_of(2);
-        let in_domain = even && (self.is_paired() || (self.stages == 2 && self.is_still()));
-        in_domain.then(|| {
-            let turns = (self.stages / 2 - 1) * (f + 2 * b).saturating_sub(w);
-            Nanos(self.work().0 + turns)
-        })
+        let in_domain = even && self.is_still();
+        in_domain.then(|| self.work() + self.both_ways(self.stages / 2))
     }
 
-    /// DualPipeV, makespan and longest span: m(F+B+W) + (p-1)(F+2B-W)/2 (DualPipe's code, where B has
-    /// W in it, a pair takes F&B, times are those of chunks and PP = 2p).
+    /// DualPipeV, makespan and longest span: m(F+B+W) and half of what [`Uniform::dualpipe`] of 2p stages has beyond,
+    /// ((p-1)(F + max(B,W) - W) + max((p-1)F, (p-1)B - F))/2 (DualPipe's code, where B has W in it, a pair takes F&B,
+    /// times are those of chunks and PP = 2p; derived for other times than W <= F = B).
     ///
-    /// Exact without hops for m >= 2p where W <= F = B and all are even, or p = 1.
+    /// Exact without hops for m >= 2p where F, B and W are even.
     #[must_use]
     pub fn dualpipe_v(&self) -> Option<Nanos> {
+        let whole = self.parts().into_iter().all(|time| time.is_multiple_of(2));
+        let in_domain = whole && self.is_still();
+        in_domain.then(|| Nanos(self.work().0 + self.both_ways(self.stages).0 / 2))
+    }
+
+    /// The bubble of DualPipe whose two directions meet after `half` stages.
+    fn both_ways(&self, half: u64) -> Nanos {
         let [f, b, w, _] = self.parts();
-        let whole = [f, b, w].into_iter().all(|time| time.is_multiple_of(2));
-        let in_domain = whole && (self.is_paired() || (self.stages == 1 && self.is_still()));
-        in_domain.then(|| {
-            let turns = (self.stages - 1) * (f + 2 * b).saturating_sub(w);
-            Nanos(self.work().0 + turns / 2)
-        })
+        let turns = half - 1;
+        Nanos(turns * (f + b.saturating_sub(w)) + (turns * f).max((turns * b).saturating_sub(f)))
     }
 
     /// Chimera by direct concatenation, makespan: (m + p/2 - 1)(F+B+W) (Chimera, table 2: idle share
@@ -416,12 +417,6 @@ impl Uniform {
     /// Whether no hop takes time and there are microbatches enough for DualPipe.
     const fn is_still(&self) -> bool {
         self.hop.0 == 0 && self.is_long()
-    }
-
-    /// Whether DualPipe's formula holds for any p.
-    const fn is_paired(&self) -> bool {
-        let [f, b, w, _] = self.parts();
-        self.is_still() && f == b && w <= f
     }
 
     const fn is_past_p(&self) -> bool {

@@ -250,10 +250,8 @@ proptest! {
     }
 
     #[test]
-    fn dualpipe(half in 1..=6u64, more in 0..10u64, f in 0..40u64, percent in 0..=100u64) {
-        let [forward, backward_input] = [Nanos(2 * f); 2];
-        let backward_weight = Nanos(2 * (f * percent / 100));
-        let times = PassTimes::new(forward, backward_input, backward_weight);
+    fn dualpipe(half in 1..=6u64, more in 0..10u64, f in 0..40u64, b in 0..40u64, w in 0..40u64) {
+        let times = PassTimes::new(Nanos(2 * f), Nanos(2 * b), Nanos(2 * w));
         let one = |stages, microbatches| Uniform { stages, microbatches, times, hop: Nanos(0) };
         let two_ends = one(2 * half, 4 * half + 2 * more);
         let metrics = replay(Family::DualPipe, &two_ends, 1);

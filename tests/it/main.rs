@@ -10,6 +10,7 @@ mod backward;
 mod baseline;
 mod bench;
 mod boundary;
+mod bubbles;
 mod calibrate;
 mod causes;
 mod choices;

@@ -20,10 +20,10 @@ use crate::shape::{Placement, Shape};
 pub(super) const ABOUT: About = About {
     name: "chimera",
     source: "Chimera (Li and Hoefler 2021, arXiv 2107.06925), direct concatenation",
-    needs: "even p, any m (the formulas: m a multiple of p)",
+    needs: "even p, any m",
     placement: Placement::Mirrored,
     whole_backwards: true,
-    bubble: "(p/2-1)(F+B+W) where F = B+W",
+    bubble: "(p/2-1)(F+B+W) where p divides m, and F = B+W or p = 2",
     memory: "p M_B in the middle, (p/2+1) M_B at the ends, and two copies of the weights",
     note: "formulas from a secondary copy of the paper's table 2; the order is derived from its \
            description and has their bubble and memory. Where the backward is longer than the \

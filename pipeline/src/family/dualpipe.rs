@@ -36,8 +36,9 @@ pub(super) const ABOUT: About = About {
     source: "DualPipe (DeepSeek-V3, arXiv 2412.19437; order of deepseek-ai/DualPipe)",
     needs: "even p, even m >= 2p",
     placement: Placement::Mirrored,
-    bubble: "(p/2-1)(F+2B-W), F and B of a pair one after the other; published: (p/2-1)(F&B+B-3W), \
-             B with W",
+    bubble: "(p/2-1)(F+max(B,W)-W) + max((p/2-1)F,(p/2-1)B-F) for all times; \
+             or (p/2-1)(F+2B-W) where W <= F = B; \
+             pairs take F+B+W; published: (p/2-1)(F&B+B-3W), B with W",
     memory: "(p+1) M_B, and two copies of the weights",
     note: "both directions meet on every stage: half of the microbatches go down, half go up",
     ..About::PLAIN
@@ -49,8 +50,9 @@ pub(super) const ABOUT_V: About = About {
     needs: "any p, m >= 2p",
     chunks: Chunks::Exactly(2),
     placement: Placement::Vee,
-    bubble: "(p-1)(F+2B-W)/2, F and B of a pair one after the other; published: (p-1)(F&B+B-3W) of \
-             chunks, B with W",
+    bubble: "((p-1)(F+max(B,W)-W) + max((p-1)F,(p-1)B-F))/2 for all times; \
+             or (p-1)(F+2B-W)/2 where W <= F = B; \
+             pairs take F+B+W; published: (p-1)(F&B+B-3W) of chunks, B with W",
     memory: "(2p+1)/2 M_B",
     ..About::PLAIN
 };

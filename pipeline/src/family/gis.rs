@@ -30,7 +30,8 @@ pub(super) const ABOUT: About = About {
     needs: "any p, any m; --group from 1 to p",
     chunks: Chunks::Any { default: 2 },
     choice: Choice::Group,
-    bubble: "(p-1)(F+B)/v; groups of g >= p/2: (p-g)(v-1)(F+B-W)/v more (g divides m)",
+    bubble: "(p-1)(F+B)/v where p divides m; in groups of g: (p-1)(F+B)/v + (p-g)(v-1)(F+B-W)/v \
+             where 2g >= p, m >= 2g, g divides m and F = B = W",
     memory: "p M_B; groups of g >= p/2: (p + g(v-1))/v M_B",
     note: "groups below p/2 are PipeOffload's uniform repetition, with its gaps closed",
     ..About::PLAIN
@@ -41,7 +42,8 @@ pub(super) const ABOUT_HALF: About = About {
     source: "PipeOffload's GIS-H (Wan et al. 2025, arXiv 2503.01328); order of the authors' code",
     needs: "any p, any m",
     chunks: Chunks::Any { default: 2 },
-    bubble: "gis in groups of g = ceil(p/2)",
+    bubble: "in groups of g = ceil(p/2): (p-1)(F+B)/v + (p-g)(v-1)(F+B-W)/v where m >= 2g, g divides m, \
+             W <= min(F,B), max(F,B) <= min(F,B)+W, and 2g = p or F = B = W",
     memory: "gis in groups of g = ceil(p/2): about (v+1)/(2v) p M_B",
     ..About::PLAIN
 };

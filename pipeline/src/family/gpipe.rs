@@ -18,7 +18,7 @@ pub(super) const ABOUT: About = About {
     limit: LimitUse::Checked,
     whole_backwards: true,
     torch_class: Some("GPipe"),
-    bubble: "(p-1)(F+B+W)",
+    bubble: "(p-1)(F+B+W) for all times",
     memory: "m M_B",
     ..About::PLAIN
 };

@@ -20,11 +20,11 @@ use crate::shape::{Placement, Shape};
 pub(super) const ABOUT: About = About {
     name: "hanayo",
     source: "Hanayo (Liu et al. 2023, arXiv 2308.15762)",
-    needs: "any p, any m; even v = 2 waves (the formulas: m a multiple of p)",
+    needs: "any p, any m; even v = 2 waves",
     chunks: Chunks::Any { default: 2 },
     placement: Placement::Vee,
     whole_backwards: true,
-    bubble: "(p-1)(F+B+W)/v where F = B+W",
+    bubble: "(p-1)(F+B+W)/v where p divides m and F = B+W",
     memory: "p M_B, ((v-1)p+1)/v on stage 0",
     note: "order and formulas are derived, from the waves and the bubble of chimera over 2p stages; \
            neither could be held against the paper. Where the backward is longer than the forward, \

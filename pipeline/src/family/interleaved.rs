@@ -29,7 +29,7 @@ pub(super) const ABOUT: About = About {
     whole_backwards: true,
     in_megatron: true,
     torch_class: Some("Interleaved1F1B"),
-    bubble: "(p-1)(F+B+W)/v",
+    bubble: "(p-1)(F+B+W)/v where p divides m",
     memory: "(p + (p-1)/v) M_B",
     ..About::PLAIN
 };

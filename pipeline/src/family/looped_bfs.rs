@@ -16,13 +16,13 @@ use crate::shape::Placement;
 pub(super) const ABOUT: About = About {
     name: "looped-bfs",
     source: "breadth-first pipeline (Lamy-Poirier 2023, arXiv 2211.05953; torch LoopedBFS, MaxText's circular pipeline)",
-    needs: "any p, any m (the bubble: m >= p)",
+    needs: "any p, any m",
     chunks: Chunks::Any { default: 2 },
     placement: Placement::Looped,
     limit: LimitUse::Checked,
     whole_backwards: true,
     torch_class: Some("LoopedBFS"),
-    bubble: "(p-1)(F+B+W)/v",
+    bubble: "(p-1)(F+B+W)/v where m >= p",
     memory: "m M_B",
     note: "torch and MaxText run the backwards of a chunk from the last microbatch on, which takes as long",
     ..About::PLAIN

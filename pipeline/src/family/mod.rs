@@ -267,7 +267,9 @@ pub struct About {
     pub in_megatron: bool,
     /// The class of `torch.distributed.pipelining` that makes the same order, if there is one.
     pub torch_class: Option<&'static str>,
-    /// Bubble per step without communication, F, B and W per stage and microbatch.
+    /// Bubble per step without communication, F, B and W per stage and microbatch, in clauses between
+    /// semicolons. Formulas are read and held against the replay by a test: each has the domain where
+    /// it is exact behind ` where `, or ends in ` for all times`.
     pub bubble: &'static str,
     /// Peak activation memory of the stage that holds most.
     pub memory: &'static str,

@@ -20,7 +20,7 @@ pub(super) const ABOUT: About = About {
     whole_backwards: true,
     in_megatron: true,
     torch_class: Some("1F1B"),
-    bubble: "(p-1)(F+B+W)",
+    bubble: "(p-1)(F+B+W) for all times",
     memory: "p M_B",
     ..About::PLAIN
 };

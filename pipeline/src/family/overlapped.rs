@@ -24,7 +24,7 @@ pub(super) const ABOUT: About = About {
     source: "combined 1F1B of Megatron-LM (--overlap-moe-expert-parallel-comm), with one chunk per stage",
     whole_backwards: true,
     overlaps_lone: true,
-    bubble: "(p-1)(F+B+W), F and B of a pair one after the other",
+    bubble: "(p-1)(F+B+W) for all times; pairs take F+B+W",
     memory: "2p M_B",
     note: "Megatron-LM has it with virtual stages, and without a pipeline",
     ..About::PLAIN
@@ -37,7 +37,7 @@ pub(super) const ABOUT_INTERLEAVED: About = About {
     whole_backwards: true,
     overlaps_lone: true,
     in_megatron: true,
-    bubble: "(p-1)(F+B+W)/v, F and B of a pair one after the other",
+    bubble: "(p-1)(F+B+W)/v where p divides m; pairs take F+B+W",
     memory: "(p + p/v) M_B",
     ..About::PLAIN
 };

@@ -20,7 +20,7 @@ pub(super) const ABOUT: About = About {
     limit: LimitUse::Checked,
     semantics: Semantics::Asynchronous,
     whole_backwards: true,
-    bubble: "0 between equal stages, in the steady state",
+    bubble: "in the steady state: 0 for all times",
     memory: "p M_B, and p-r versions of the weights on stage r",
     note: "trains something else than the synchronous schedules: gradients are of older weights; \
            figures from a secondary copy of Chimera's table 2",

@@ -25,7 +25,7 @@ pub(super) const ABOUT: About = About {
     source: "Seq1F1B (Sun et al. 2024, arXiv 2406.03488); order of a published implementation",
     choice: Choice::Segments { default: 2 },
     whole_backwards: true,
-    bubble: "(p-1)(F+B+W)/k in k segments",
+    bubble: "in k segments: (p-1)(F+B+W)/k for all times",
     memory: "(p-1+k)/k M_B",
     note: "segments are taken to cost and to hold 1/k of a microbatch each; its passes count \
            segments, m k of them. The formulas are derived, not read in the source",

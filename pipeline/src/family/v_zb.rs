@@ -20,9 +20,10 @@ use crate::schedule::Schedule;
 pub(super) const ABOUT: About = About {
     name: "v-zb",
     source: "Controllable Memory (Qi et al. 2024, arXiv 2405.15362), offsets of table 1",
-    bubble: "0 where F = B = W and m is at least 4p; some cells more for smaller m",
+    bubble: "0 where m >= 2p and F = B = W",
     memory: "p M_B",
-    note: "bubble and memory equal the published ones; no published order was at hand",
+    note: "bubble and memory equal the published ones; the order is that of the authors' generator on this \
+           block",
     ..greedy::ABOUT_MIN
 };
 

@@ -75,11 +75,11 @@ pub(super) const ABOUT_2_TIMED: About = About {
 
 pub(super) const ABOUT_INTERLACED: About = About {
     name: "interlaced",
-    bubble: "(p-1)(F+B+W) and more: every stage waits at every barrier",
+    bubble: "(p-1)(F+B+W) where F <= B+W; every stage waits at every barrier",
     memory: "floor(3p/2) M_B",
     note: "the output layer as tensor parallelism over all stages, as nnScaler does (Lin et al. \
-           2024), by way of Vocabulary Parallelism; the order was not at hand and is read off the \
-           published block",
+           2024), by way of Vocabulary Parallelism; the order is read off the published block, the \
+           authors run all forwards of the warm-up before the first S and hold more on later stages",
     ..ABOUT_1
 };
 

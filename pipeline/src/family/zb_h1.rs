@@ -17,7 +17,7 @@ pub(super) const ABOUT: About = About {
     chunks: Chunks::Exactly(1),
     placement: Placement::Looped,
     limit: LimitUse::Checked,
-    bubble: "(p-1)(F+B-W)",
+    bubble: "(p-1)(F+B-W) where m >= 2p and W <= min(F,B)",
     memory: "p M_B",
     ..About::PLAIN
 };

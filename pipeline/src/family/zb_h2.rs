@@ -18,7 +18,7 @@ pub(super) const ABOUT: About = About {
     chunks: Chunks::Exactly(1),
     placement: Placement::Looped,
     limit: LimitUse::Checked,
-    bubble: "(p-1)(F+B-2W)",
+    bubble: "(p-1)(F+B-2W) where m >= 2p and W <= min(F,B)",
     memory: "(2p-1) M_B",
     ..About::PLAIN
 };

@@ -34,7 +34,7 @@ pub(super) const ABOUT_1P: About = About {
     chunks: Chunks::Exactly(1),
     placement: Placement::Looped,
     limit: LimitUse::Own(Limit::times_p(1)),
-    bubble: "that of zb-h1",
+    bubble: "(p-1)(F+B-W), as zb-h1, where m >= 2p and W <= min(F,B)",
     memory: "p M_B",
     ..About::PLAIN
 };
@@ -42,7 +42,7 @@ pub(super) const ABOUT_1P: About = About {
 pub(super) const ABOUT_2P: About = About {
     name: "zb-2p",
     limit: LimitUse::Own(Limit::times_p(2)),
-    bubble: "about that of zb-h2",
+    bubble: "at most (p-1)(F+B-2W), as zb-h2, where m >= 2p and W <= min(F,B)",
     memory: "2p M_B",
     ..ABOUT_1P
 };

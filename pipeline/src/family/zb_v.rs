@@ -46,7 +46,7 @@ pub(super) const ABOUT: About = About {
     chunks: Chunks::Exactly(2),
     placement: Placement::Vee,
     limit: LimitUse::Shapes { default: Some(Limit::times_p(1)) },
-    bubble: "0 where F = B = W",
+    bubble: "0 where m >= 2p and F = B = W",
     memory: "p M_B, or the limit",
     ..About::PLAIN
 };

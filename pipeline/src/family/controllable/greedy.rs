@@ -35,7 +35,8 @@ pub(in crate::family) const ABOUT_MIN: About = About {
     chunks: Chunks::Exactly(2),
     placement: Placement::Vee,
     limit: LimitUse::Checked,
-    bubble: "(4p-5)/6 (F+B+W), (4p-7)/6 if 3 divides p, where F = B = W; else it grows with m",
+    bubble: "(4p-5)/6 (F+B+W), (4p-7)/6 (F+B+W) if 3 divides p, where p >= 2, m >= p+2 and F = B = W; \
+             else it grows with m",
     memory: "floor((p+4)/3) M_B",
     note: "the order equals that of the authors' code; the paper's own figures were not at hand",
     ..About::PLAIN
@@ -43,7 +44,8 @@ pub(in crate::family) const ABOUT_MIN: About = About {
 
 pub(in crate::family) const ABOUT_HALF: About = About {
     name: "v-half",
-    bubble: "(3p-7)/6 (F+B+W), (3p-4)/6 if p is odd, where F = B = W",
+    bubble: "(3p-4)/6 (F+B+W), (3p-7)/6 (F+B+W) if 2 divides p, where p >= 3, m >= p+2 and \
+             F = B = W",
     memory: "floor((p+2)/2) M_B",
     ..ABOUT_MIN
 };

@@ -29,7 +29,7 @@ pub(in crate::family) const ABOUT: About = About {
     placement: Placement::Vee,
     limit: LimitUse::Checked,
     whole_backwards: true,
-    bubble: "2/3 to 5/6 of that of 1f1b where B + W = 2F",
+    bubble: "2/3 (p-1)(F+B+W) to 5/6 (p-1)(F+B+W) where m >= 2p and B+W = 2F",
     memory: "about 2/3 p M_B",
     note: "the order equals that of the authors' code; the paper's own figures were not at hand",
     ..About::PLAIN

@@ -11,7 +11,7 @@ use super::work::Work;
 /// How W passes are treated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Weights {
-    /// W are passes of their own, which move too. The n-th W stands behind the n-th backward.
+    /// W are passes of their own, which move too. The n-th W stands behind the n-th backward and the W before it.
     Placed,
     /// W fill empty cells while a backward waits for its W. Only the cool-down is reordered.
     Filling,
@@ -30,6 +30,8 @@ struct Past {
     held: Vec<i32>,
     /// Cells of all backwards, ascending.
     backwards: Vec<usize>,
+    /// The first cell behind the last W placed.
+    behind_weights: usize,
     /// Backwards whose W is not placed.
     waiting: usize,
     counts: [usize; 6],
@@ -107,7 +109,8 @@ impl Reorder {
         let behind = |at: u32| at as usize + 1;
         if work.is_weight() {
             let past = &self.pasts[stage];
-            return past.backwards.get(number).map_or(0, |&at| at + 1);
+            let behind = past.backwards.get(number).map_or(0, |&at| at + 1);
+            return behind.max(past.behind_weights);
         }
         let source = work.source(stage, self.grid.last());
         let source = source.map_or(0, |source| behind(self.placed.at(source, number)));
@@ -174,6 +177,9 @@ impl Reorder {
         if work.is_backward() {
             let at = past.backwards.partition_point(|&at| at < target);
             past.backwards.insert(at, target);
+        }
+        if work.is_weight() {
+            past.behind_weights = target + 1;
         }
         let at = u32::try_from(target).unwrap_or(NOWHERE);
         self.placed.set((stage, work), number, at);

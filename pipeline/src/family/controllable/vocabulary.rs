@@ -30,7 +30,7 @@ pub(in crate::family) const ABOUT_1: About = About {
     bubble: "that of v-half, longer by about a repetition for each barrier",
     memory: "floor((p+6)/2) M_B",
     note: "v-half with the output layer over all stages (algorithm 1: a barrier behind S and one \
-           behind T); the authors' order was not at hand",
+           behind T); the authors run it without rearranging warm-up and cool-down, which takes longer",
     ..About::PLAIN
 };
 
@@ -39,7 +39,7 @@ pub(in crate::family) const ABOUT_2: About = About {
     vocabulary: Vocabulary::OneBarrier,
     memory: "floor((p+4)/2) M_B",
     note: "v-half with the output layer over all stages (algorithm 2: one barrier, behind S); not \
-           among the authors' published runs, and their order was not at hand",
+           among the authors' published runs; they run it without rearranging warm-up and cool-down",
     ..ABOUT_1
 };
 

@@ -26,7 +26,7 @@ pub(super) const ABOUT_HALF: About = About {
     chunks: Chunks::Any { default: 2 },
     choice: Choice::Offload,
     uses_times: true,
-    bubble: "gis in groups of 1: below (p-1)(F+B+W)",
+    bubble: "gis in groups of 1: below (p-1)(F+B+W) where p >= 2, p divides m and F = B = W > 0",
     memory: "about (v+2)/(8v) p M_B, and up to 4 chunk activations, where k <= 1",
     note: "planned so that no backward waits: what has no time to leave stays",
     ..About::PLAIN

@@ -35,7 +35,8 @@ pub(in crate::family) const ABOUT: About = About {
     chunks: Chunks::Exactly(2),
     placement: Placement::Vee,
     limit: LimitUse::Shapes { default: Some(Limit::times_p(1)) },
-    bubble: "0 at 1p where F = B = W, grows as memory falls: about (6p-3k)/6 (F+B+W) at k chunks",
+    bubble: "at 1p: 0 where m >= 2p and F = B = W; grows as memory falls: about (6p-3k)/6 (F+B+W) at k \
+             chunks",
     memory: "the limit",
     note: "spans and peaks equal those of the authors' code; the paper's figures were not at hand",
     ..About::PLAIN
