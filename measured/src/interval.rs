@@ -22,7 +22,6 @@ const LEAST: f64 = 0.082;
 /// Scale that each doubling of sequences beyond those measured adds, in quadrature: an assumption,
 /// about the error on the longest sequences measured.
 const SEQUENCE: f64 = 0.03;
-/// The same of devices.
 const DEVICES: f64 = 0.015;
 /// Scale for a property that no row of the pool has: the type of device, the precision, the software,
 /// dense layers or experts. Rows of a machine that was left out of the fit are 8 % off in the mean.
@@ -124,7 +123,6 @@ pub struct Step {
     pub precision: Precision,
 }
 
-/// The scores of a pool.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Pool<'a> {
     pub(super) level: Level,

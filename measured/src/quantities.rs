@@ -2,7 +2,6 @@
 
 use super::row::Row;
 
-/// The time of an iteration.
 pub(super) const TIME: &str = "s per iteration";
 /// The time of an iteration under ZeRO-3, which gathers and reduces in every microbatch.
 pub(super) const SHARDED: &str = "s per iteration, ZeRO 3";
@@ -35,7 +34,6 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Limits of relative errors.
     pub(super) const fn new(quantity: &'static str, mean: f64, max: Option<f64>) -> Self {
         Self { quantity, mean, max, points: false }
     }

@@ -29,7 +29,6 @@ pub(super) fn device(text: &str) -> &str {
     comments.next().map_or(DEVICE, str::trim)
 }
 
-/// A file of measurements.
 pub(super) struct Reader<'a> {
     path: &'a Path,
     text: String,
@@ -87,7 +86,6 @@ pub(super) fn table<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, String> {
     rows.map_err(|error| error.to_string())
 }
 
-/// GPT as Megatron-LM has it.
 pub(super) fn gpt(
     attention: Attention,
     hidden: u64,
@@ -180,7 +178,6 @@ pub(super) struct Run<'a> {
     pub(super) machine: &'a Machine,
 }
 
-/// The prediction of a run.
 pub(super) struct Predicted {
     pub(super) finalist: Finalist,
     kind: Kind,

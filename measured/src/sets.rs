@@ -19,7 +19,6 @@ Where it is weak: small models on one node, where the host's launches and small 
 (a row may be off by 30 %); tensor groups of 2 and 4 beside many replicas or stages, whose rings meet
 on NICs (up to 40 %); runs that thrash in memory or wait for something that sizes do not show.";
 
-/// A set of measurements.
 pub(super) struct Set {
     pub(super) name: &'static str,
     /// The name and the text of its file, if it is built in.

@@ -57,7 +57,6 @@ fn predictions(one: &ValidatedSet) -> Sheet {
     Sheet::default().and_text(head).and_table(&header, cells).and_text("\n")
 }
 
-/// The bars of all sets.
 fn bars(sets: &[ValidatedSet]) -> Sheet {
     let bars = sets.iter().flat_map(|one| one.bars.iter().map(move |bar| (one.set, bar)));
     let cells = bars.map(|(set, bar)| {

@@ -53,7 +53,6 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// A published whole number.
     pub(super) fn new(
         row: impl Into<String>,
         column: impl Into<String>,
@@ -125,6 +124,11 @@ impl Figure {
     /// Whether ours is held against it.
     pub(super) fn is_checked(&self) -> bool {
         self.check != Check::NotChecked
+    }
+
+    /// Whether it is checked as `evidence`.
+    pub(super) fn is_of(&self, evidence: Evidence) -> bool {
+        self.is_checked() && self.evidence == evidence
     }
 
     /// What came of a figure of ours: every verdict is made here.
@@ -399,9 +403,9 @@ pub struct Total {
 
 impl Total {
     /// The totals of `cells`, for each kind of evidence that is among them.
-    pub(super) fn of<'a>(cells: impl Iterator<Item = &'a Cell> + Clone) -> Vec<Self> {
+    pub(super) fn of(cells: &[&Cell]) -> Vec<Self> {
         let total = |evidence| {
-            let own = cells.clone().filter(|cell| cell.is_checked() && cell.evidence == evidence);
+            let own = cells.iter().copied().filter(|cell| cell.is_of(evidence));
             let count = Count::of(own.clone());
             let deviations: Vec<f64> = own.filter_map(Cell::deviation).collect();
             let has_mean = evidence != Evidence::Inequality && !deviations.is_empty();
@@ -434,7 +438,6 @@ impl Total {
     }
 }
 
-/// The columns of totals.
 pub(super) const TOTALS: [&str; 6] =
     ["evidence", "checked", "match", "expected misses", "miss", "mean deviation"];
 

@@ -119,7 +119,6 @@ impl Check {
         })
     }
 
-    /// The check in words.
     pub(super) fn name(self) -> String {
         let percent = |share: f64| format!("{} %", round(100.0 * share));
         match self {

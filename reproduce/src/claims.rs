@@ -15,7 +15,6 @@ struct Claim {
     figure: f64,
 }
 
-/// The claims of a file.
 pub(super) struct Claims {
     path: PathBuf,
     all: Vec<Claim>,

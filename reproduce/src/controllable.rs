@@ -24,7 +24,6 @@ chunk activations, regenerated with the authors' code; the paper's own figures w
 
 const EQUAL: Check = Check::Absolute(0.0);
 
-/// A question and its figures.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Figures {

@@ -13,14 +13,12 @@ use serde::Deserialize;
 use super::cell::{Basis, Cell, Figure, half_digit, ratio_rounding};
 use super::check::{Check, Evidence};
 use super::claims::Claims;
+use super::sheets;
 use super::sources::{Sources, error_in};
 use super::table::{Contents, Table};
 
-/// Iterations of its strong scaling.
 pub(super) const FIGURES: &str = "optimus.csv";
-/// Its models and their sizes.
 pub(super) const MODELS: &str = "optimus-models.csv";
-/// What its text claims.
 pub(super) const CLAIMS: &str = "optimus-claims.csv";
 
 /// The name of the largest gains.
@@ -29,7 +27,6 @@ const GAIN: Basis = Basis::new("measured gain", Evidence::HeldOut, Check::Gain);
 const STEP: Basis = Basis::new("measured step", Evidence::HeldOut, Check::Relative(0.1));
 const LAYER: Basis = Basis::new("measured layer", Evidence::HeldOut, Check::BeyondRounding(0.1));
 const NOT_PRINTED: Basis = Basis::not_checked("not printed in the paper");
-/// The layers of every encoder.
 const ENCODER_LAYERS: u64 = 48;
 
 #[derive(Deserialize)]
@@ -60,7 +57,6 @@ type Steps = [f64; 3];
 
 const METHODS: [&str; 3] = ["Megatron-LM", "balanced", "Optimus"];
 
-/// All its cells.
 pub(super) fn cells(table: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
     let (path, iterations) = sources.records::<Iteration>(FIGURES)?;
     let (models_path, models) = sources.records::<Model>(MODELS)?;
@@ -236,10 +232,6 @@ whole encoder beside an eighth of the language model; and the seconds that Optim
 1.00 to 0.63 while microbatches double. Times of layers that are the same in all methods give neither.
 ";
 
-fn sheet(all: &[Cell]) -> Sheet {
-    let rows = all.iter().map(|cell| {
-        [cell.row.clone(), cell.column.clone()].into_iter().chain(cell.compared()).collect()
-    });
-    let head = ["setting", "figure", "published", "ours", "deviation", "match"];
-    Sheet::table(&head, rows).and_text(NOTES)
+fn sheet(cells: &[Cell]) -> Sheet {
+    sheets::compared("setting", cells.iter()).and_text(NOTES)
 }

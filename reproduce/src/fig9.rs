@@ -19,11 +19,9 @@ use super::picture::{Lines, Pair, Panel, Picture, Point, distinct};
 use super::sources::{Sources, error_in};
 use super::table::{Contents, Table};
 
-/// Published figures have ten digits.
 const BASIS: Basis = Basis::new(Convention::Span.name(), Evidence::Computed, Check::Absolute(1e-9));
 /// The file of its settings, those of table 8.
 pub(super) const SETTINGS: &str = "table8.toml";
-/// The file of its figures.
 pub(super) const FIGURES: &str = "fig9.csv";
 /// The schedules in the order of the columns of its figures.
 const METHODS: [&str; 2] = ["zb-heuristic", "zb-v"];

@@ -36,7 +36,6 @@ struct Headline {
     settings: usize,
 }
 
-/// All headlines.
 pub(super) fn cells(table: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
     let mut all = Vec::new();
     for (name, paper, columns) in OF_TABLES {

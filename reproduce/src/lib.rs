@@ -41,6 +41,7 @@ mod overlap;
 mod picture;
 mod rates;
 mod recycle;
+mod sheets;
 mod sources;
 mod table;
 mod tables;
@@ -200,7 +201,7 @@ impl Answer {
         let Self::Reproduced { tables, .. } = self else { return Vec::new() };
         let quotes = |one: &Reproduced| Table::named(one.table).is_some_and(Table::quotes);
         let own = tables.iter().filter(|one| !quotes(one) || tables.len() == 1);
-        Total::of(own.flat_map(|one| &one.cells))
+        Total::of(&own.flat_map(|one| &one.cells).collect::<Vec<_>>())
     }
 
     /// The totals of all tables as CSV, one line each; `None` where tables are missing.
@@ -216,7 +217,6 @@ impl Answer {
         }
     }
 
-    /// The totals as a table.
     fn totals_sheet(&self) -> Sheet {
         match &self.totals()[..] {
             [] => Sheet::default(),

@@ -145,7 +145,6 @@ fn columns(cells: &[Cell]) -> Vec<Column<'_>> {
     columns
 }
 
-/// One line per setting.
 fn sheet(scenario: &Scenario, cells: &[Cell]) -> Sheet {
     let columns = columns(cells);
     let line = |first: &str, show: &dyn Fn(&Column<'_>) -> String| -> Vec<String> {

@@ -11,15 +11,13 @@ use serde::Deserialize;
 use super::cell::{Basis, Cell, Figure};
 use super::check::{Check, Evidence};
 use super::claims::Claims;
+use super::sheets;
 use super::sources::{Sources, error_in};
 use super::table::{Contents, Table};
 
-/// The file of set-ups.
 pub(super) const SETTINGS: &str = "recycle.csv";
-/// The file of claims.
 pub(super) const CLAIMS: &str = "recycle-claims.csv";
 
-/// The columns of a set-up.
 const COLUMNS: [&str; 5] =
     ["whole", "split", "staggered", "staggered, more memory", "without the pipeline"];
 const OF_OURS: Basis =
@@ -32,7 +30,6 @@ const OVER_OTHERS: Basis = Basis::not_checked(
 );
 /// Time of each of F, B and W: only their ratio counts.
 const UNIT: Nanos = Nanos(1_000_000);
-/// The effort of the search.
 const EFFORT: u64 = 1;
 
 /// A set-up of pipelines that are alike.
@@ -52,7 +49,6 @@ struct Longer {
     best: f64,
 }
 
-/// All cells.
 pub(super) fn cells(table: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {
     let (path, settings) = sources.records_or_built_in::<Setting>(SETTINGS)?;
     let claims = Claims::read_or_built_in(sources, CLAIMS)?;
@@ -156,9 +152,5 @@ checked: they are of measured runs whose set-ups, overheads and failures were no
 ";
 
 fn sheet(cells: &[Cell]) -> Sheet {
-    let row = |cell: &Cell| {
-        [cell.row.clone(), cell.column.clone()].into_iter().chain(cell.compared()).collect()
-    };
-    let head = ["set-up", "step", "published", "ours", "deviation", "match"];
-    Sheet::table(&head, cells.iter().map(row)).and_text(NOTES)
+    sheets::compared("set-up", cells.iter()).and_text(NOTES)
 }

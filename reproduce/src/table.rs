@@ -31,7 +31,6 @@ pub struct Table {
 /// Lists the searches that are made for every setting of a table.
 type Contenders = fn(&Sources<'_>) -> Result<Vec<Contender>, Diagnostic>;
 
-/// The contents of a table.
 pub(super) struct Contents {
     pub(super) title: String,
     pub(super) cells: Vec<Cell>,
@@ -71,7 +70,6 @@ impl Table {
         scenario.title.clone().unwrap_or_else(|| self.name.to_owned())
     }
 
-    /// The file with its settings.
     pub(super) fn settings(&self) -> &'static str {
         self.sources.first().copied().unwrap_or_default()
     }

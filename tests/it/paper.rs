@@ -1,5 +1,7 @@
 //! The published tables, cell by cell: what `make` checks, and the promise behind the README.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
@@ -97,6 +99,34 @@ fn all_within(cells: &[Value], published: f64, regenerated: f64) {
         }
         assert_eq!(cell["match"], true, "{cell}");
     }
+}
+
+/// The source files in `folder` and those below, but for those where checks are defined and tested.
+fn sources_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let (folders, files): (Vec<PathBuf>, Vec<PathBuf>) = entries.partition(|path| path.is_dir());
+    let own = ["check.rs", "cell.rs", "tests.rs"];
+    let files = files.into_iter().filter(|path| own.iter().all(|name| !path.ends_with(name)));
+    files.chain(folders.iter().flat_map(|folder| sources_in(folder))).collect()
+}
+
+/// A check is part of a constant: no function chooses one, so that none can choose it by our figure.
+#[test]
+fn checks_are_constants() {
+    let mut seen = 0;
+    for path in sources_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("reproduce/src")) {
+        let text = fs::read_to_string(&path).unwrap();
+        let mut is_const = false;
+        for line in text.lines() {
+            is_const |= line.starts_with("const ") || line.starts_with("pub(super) const ");
+            if line.contains("Check::") {
+                assert!(is_const, "{}: {line}", path.display());
+                seen += 1;
+            }
+            is_const &= !line.ends_with(';') && !line.starts_with('}');
+        }
+    }
+    assert!(seen >= 40, "{seen}");
 }
 
 #[test]

@@ -17,7 +17,6 @@ const RELEASE: f64 = 1.0783;
 
 /// The machine whose file has the values that all of Hopper share, and all machines.
 const HOPPER: &str = "h100";
-/// The same of Blackwell.
 const BLACKWELL: &str = "b200";
 /// The same of those with more 4-bit products.
 const BLACKWELL_ULTRA: &str = "b300";
@@ -61,7 +60,6 @@ enum Meaning {
     TorchtitanAttention,
 }
 
-/// A constant that is fitted.
 pub(super) struct Constant {
     pub(super) name: &'static str,
     prior: f64,

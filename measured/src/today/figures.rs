@@ -12,7 +12,6 @@ use crate::accuracy;
 /// How far apart two runs must be for their order to count.
 const APART: f64 = 1.05;
 
-/// Summary of errors, as shares.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub(super) struct Errors {
     pub(super) rows: usize,
@@ -32,7 +31,6 @@ impl Errors {
         }
     }
 
-    /// The median of each figure.
     fn median(all: &[Self]) -> Self {
         let median =
             |of: fn(&Self) -> f64| accuracy::median(&all.iter().map(of).collect::<Vec<_>>());
@@ -53,7 +51,6 @@ pub(super) struct RowKind {
 }
 
 impl RowKind {
-    /// All kinds.
     pub(super) const ALL: [Self; 9] = [
         Self { source: Source::MlPerf, experts: false },
         Self { source: Source::Bridge, experts: false },
@@ -72,7 +69,6 @@ impl RowKind {
         Self { source: run.source, experts }
     }
 
-    /// Its name in answers.
     pub(super) const fn name(self) -> &'static str {
         match (self.source, self.experts) {
             (Source::MlPerf, false) => "MLPerf, dense",
@@ -136,7 +132,6 @@ pub(super) fn floor(outcomes: &[&Outcome]) -> Errors {
     Errors::of(&errors.collect::<Vec<_>>())
 }
 
-/// The number of configurations.
 fn configurations(outcomes: &[&Outcome]) -> usize {
     let own: BTreeSet<&str> = outcomes.iter().map(|one| one.run.configuration.as_str()).collect();
     own.len()

@@ -88,12 +88,10 @@ impl Models {
 }
 
 impl Model<'_> {
-    /// The name in the table.
     pub(super) fn name(&self) -> &str {
         &self.line.name
     }
 
-    /// Whether layers have experts.
     pub(super) fn has_experts(&self) -> bool {
         self.line.experts.is_some()
     }
@@ -118,7 +116,6 @@ impl Model<'_> {
         self.layers != self.line.layers
     }
 
-    /// Layers.
     pub(super) fn layers(&self) -> u64 {
         self.layers
     }

@@ -30,7 +30,6 @@ impl Source {
     pub(in super::super) const ALL: [Self; 6] =
         [Self::MlPerf, Self::Bridge, Self::Torchtitan, Self::SimuMax, Self::CclBench, Self::Lora];
 
-    /// Its name in answers.
     pub(in super::super) const fn name(self) -> &'static str {
         match self {
             Self::MlPerf => "MLPerf",
@@ -47,7 +46,6 @@ impl Source {
         matches!(self, Self::MlPerf | Self::Bridge | Self::Torchtitan)
     }
 
-    /// The built-in file.
     pub(super) const fn file(self) -> &'static str {
         match self {
             Self::MlPerf => "today-mlperf.csv",

@@ -152,7 +152,6 @@ pub(super) fn bars_of_file(rows: &[Row], quantities: [&'static str; 2]) -> Vec<B
     quantities.into_iter().filter_map(one).collect()
 }
 
-/// The bars over all rows.
 fn bars(study: &Study) -> Vec<Bar> {
     let fitted: Vec<&Outcome> = study.outcomes.iter().filter(|one| one.is_fitted()).collect();
     let only = |is: fn(RowKind) -> bool| -> Vec<&Outcome> {

@@ -18,7 +18,6 @@ const RESERVED: Bytes = Bytes(3 << 29);
 /// The sequences of configurations that do not print them: torchtitan's default.
 const SEQUENCE: u64 = 8192;
 
-/// A run.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Run {
     /// Its place: the table and the line, from 1.

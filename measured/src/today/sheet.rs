@@ -72,7 +72,6 @@ fn by_source(today: &Today) -> Vec<Vec<String>> {
     today.by_source.iter().map(line).collect()
 }
 
-/// Four digits that count.
 fn significant(value: f64) -> String {
     match value {
         large if large >= 1000.0 => format!("{large:.3e}"),

@@ -11,9 +11,7 @@ use super::predict::{Near, Prediction, predicted};
 use super::published::Source;
 use super::row::Run;
 
-/// Folds of a shuffle.
 const FOLDS: usize = 10;
-/// The seeds of the shuffles.
 pub(super) const SEEDS: [u64; 5] = [0, 1, 2, 3, 4];
 
 /// A run with all that was predicted of it.
@@ -49,7 +47,6 @@ impl Refitted {
     }
 }
 
-/// All runs, and the constants.
 pub(super) struct Study {
     pub(super) outcomes: Vec<Outcome>,
     pub(super) constants: Vec<Refitted>,

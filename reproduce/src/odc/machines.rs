@@ -15,13 +15,11 @@ use super::MODELS;
 pub(super) const FITS: [(&str, CostModel); 2] =
     [("1.5b", CostModel::FIT_1_5B), ("7b", CostModel::FIT_7B)];
 
-/// Devices of a node.
 const NODE: usize = 8;
 /// Of an A100's NVLinks, in bytes per second and direction.
 const NVLINK: u64 = 300_000_000_000;
 /// Of a node: RoCE, 800 Gbit/s (published).
 const ROCE: u64 = 100_000_000_000;
-/// Of a message.
 const LATENCY: Nanos = Nanos(10_000);
 /// Bytes of a parameter as it travels, in bf16.
 const BF16: u64 = 2;
@@ -37,7 +35,6 @@ pub(super) struct Model {
     pub(super) devices: usize,
 }
 
-/// The models of the table.
 pub(super) struct Models(pub(super) Vec<Model>);
 
 impl Models {
@@ -103,7 +100,6 @@ pub(super) fn cost_model(costs: [f64; 2], faster: f64) -> Result<CostModel, Fsdp
 }
 
 impl Model {
-    /// Parameters as they travel.
     pub(super) const fn bytes(&self) -> Bytes {
         Bytes(self.parameters.saturating_mul(BF16))
     }

@@ -17,9 +17,7 @@ use super::table::{Contents, Table};
 
 pub(super) use self::packing::{FIGURES, LENGTHS};
 
-/// The file of the tasks.
 pub(super) const TASKS: &str = "odc-tasks.csv";
-/// The file of the models.
 pub(super) const MODELS: &str = "odc-models.csv";
 /// The file of claims published in words.
 pub(super) const CLAIMS: &str = "odc-claims.csv";
@@ -27,10 +25,12 @@ pub(super) const CLAIMS: &str = "odc-claims.csv";
 const TITLE: &str = "ODC: its packing functions run on their own test cases, 8 devices (tokens where costs \
                      are linear, else seconds), and its speed-ups task by task";
 
+type Shown = Box<dyn FnOnce(&[Cell]) -> Sheet>;
+
 /// A part of the table: its cells, and how they are shown.
 pub(super) struct Part {
     cells: Vec<Cell>,
-    sheet: Box<dyn FnOnce(&[Cell]) -> Sheet>,
+    sheet: Shown,
 }
 
 /// All cells: every figure of every plan, every speed-up, and the settings in which there is none.

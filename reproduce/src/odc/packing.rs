@@ -13,7 +13,6 @@ use super::super::check::{Check, Evidence};
 use super::super::sources::{Sources, error_in};
 use super::Part;
 
-/// The file of its figures.
 pub(in super::super) const FIGURES: &str = "odc.csv";
 /// The file of its test cases.
 pub(in super::super) const LENGTHS: &str = "odc-lengths.csv";
@@ -25,7 +24,6 @@ const BASIS: Basis =
 /// The time of a token where costs are linear: the figures count tokens.
 const TOKEN: Nanos = Nanos(1_000);
 
-/// A test case.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Case {
@@ -65,7 +63,6 @@ struct Ours {
     unit: f64,
 }
 
-/// Every figure of every plan.
 pub(super) fn part(sources: &Sources<'_>) -> Result<Part, Diagnostic> {
     let (_, cases) = sources.records::<Case>(LENGTHS)?;
     let (_, all) = sources.records::<Figures>(FIGURES)?;

@@ -10,6 +10,7 @@ use question::sheet::Sheet;
 use super::super::cell::{Basis, Cell, Figure};
 use super::super::check::{Check, Evidence};
 use super::super::claims::Claims;
+use super::super::sheets;
 use super::super::sources::Sources;
 use super::machines::{Model, Models, cost_model, rate, wrong};
 use super::trials::{MINI, Trials};
@@ -114,12 +115,8 @@ fn sheet(rows: &[Row], cells: &[Cell]) -> Sheet {
         line
     });
     let header = ["when on-demand is slower (MI300X)", "step", "speed-up", "owners at once"];
-    let ends = cells.iter().map(|cell| {
-        [cell.row.clone(), cell.column.clone()].into_iter().chain(cell.compared()).collect()
-    });
-    let head = ["speed-up", "", "published", "ours", "deviation", "match"];
     Sheet::table(&header, rows)
         .and_text("\n")
-        .and(Sheet::table(&head, ends))
+        .and(sheets::compared("speed-up", cells.iter()))
         .and_text(format!("{NOTES}\n"))
 }

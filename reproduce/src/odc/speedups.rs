@@ -31,7 +31,6 @@ const MOST_IDLE: Basis = Basis::new(DRAWN, Evidence::HeldOut, Check::Absolute(5.
 const EQUAL: Basis =
     Basis::new("published, links without cost", Evidence::ClosedForm, Check::Absolute(1e-12));
 
-/// A task.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Task {
@@ -58,7 +57,6 @@ impl Kind {
     }
 }
 
-/// All ways in one setting.
 struct Setting {
     task: String,
     kind: Kind,

@@ -6,7 +6,6 @@ use rayon::prelude::*;
 
 /// Independent draws of minibatches, by their spread is said how sure a mean is.
 const BATCHES: u64 = 10;
-/// Minibatches of a draw.
 const MINIBATCHES: u64 = 10;
 /// Student's t for a two-sided interval of 95 % with nine degrees of freedom.
 const STUDENT: f64 = 2.262;
@@ -19,9 +18,7 @@ pub(super) const WAYS: [Way; 5] = [
     way(Method::LbMicro, Communication::OnDemand),
     MINI,
 ];
-/// The baseline of speed-ups.
 pub(super) const BASELINE: Way = way(Method::LbMicro, Communication::Collectives);
-/// The way that ODC proposes.
 pub(super) const MINI: Way = way(Method::LbMini, Communication::OnDemand);
 
 const fn way(method: Method, communication: Communication) -> Way {
@@ -37,7 +34,6 @@ pub(super) struct Trials {
     pub(super) minibatch: u64,
 }
 
-/// A way over all minibatches.
 pub(super) struct Result {
     pub(super) way: Way,
     /// The mean step.

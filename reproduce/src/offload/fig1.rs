@@ -11,16 +11,13 @@ use pipeline::{
     Shape,
 };
 use question::Diagnostic;
-use question::sheet::Sheet;
 use serde::Deserialize;
 
 use super::super::cell::{Basis, Cell, Figure, half_digit};
 use super::super::check::{Check, Evidence};
 use super::super::sources::Sources;
-use super::{Reasons, Simulated, held, simulate, timed_as, wrong};
-use measured::accuracy;
+use super::{Simulated, held, simulate, timed_as, wrong};
 
-/// The file of its points.
 pub(in super::super) const FIGURES: &str = "offload-fig1.csv";
 /// The machine of the paper's formula, an A100: FLOP and bytes per second.
 const MACHINE: [f64; 2] = [220e12, 15e9];
@@ -33,7 +30,6 @@ const MICROBATCHES: u64 = 11;
 const FITTED: u64 = 4096;
 /// How many slots before its backward an activation is called back.
 const AHEAD: u32 = 2;
-/// The column of slowdowns.
 const SLOWDOWN: &str = "slowdown %";
 
 /// The formula is held to four decimals: what is printed of it differs by up to 8 %.
@@ -139,38 +135,10 @@ fn on_one_stream(schedule: &Schedule) -> Result<Schedule, Fault> {
     schedule.clone().with_copies(copies.part(), stages.collect())
 }
 
-/// One line per point.
-pub(super) fn sheet(cells: &[Cell]) -> Sheet {
-    let reasons = Reasons::of(cells);
-    let rows = cells.chunks(2).map(|pair| {
-        let [k, slowdown] = pair else { return Vec::new() };
-        let formula = k.regenerated.unwrap_or(k.published);
-        vec![
-            k.row.clone(),
-            k.print(k.published),
-            format!("{formula:.4} {} {:.4}", k.verdict().sign(), k.ours),
-            slowdown.pair(),
-            reasons.number(slowdown),
-        ]
-    });
-    let header = ["figure 1", "k printed", "formula = ours", "slowdown % = ours", "why"];
-    Sheet::table(&header, rows).and_text(format!(
-        "{}1F1B on {STAGES} stages with {MICROBATCHES} microbatches a step, all copies of a stage on one \
-         stream\nerror in points: fitted rows {}; held out {}\n",
-        reasons.lines(),
-        errors(cells, |cell| cell.convention == IN_THE_FIT.convention),
-        errors(cells, |cell| cell.convention == MEASURED.convention),
-    ))
-}
-
-/// The errors of chosen slowdowns, in words.
-fn errors(cells: &[Cell], is_chosen: fn(&Cell) -> bool) -> String {
-    let chosen = cells.iter().filter(|cell| cell.column == SLOWDOWN && is_chosen(cell));
-    let errors: Vec<f64> = chosen.map(|cell| cell.ours - cell.published).collect();
-    let most = errors.iter().map(|error| error.abs()).fold(0.0, f64::max);
-    let (rows, mean) = (errors.len(), accuracy::mean_absolute(&errors));
-    format!("({rows}) {mean:.1} in the mean, {most:.1} at most")
-}
+/// What ours are of.
+pub(super) const NOTES: &str = "\
+1F1B on 8 stages with 11 microbatches a step, all copies of a stage on one stream; k is held against the formula
+";
 
 #[cfg(test)]
 mod tests {

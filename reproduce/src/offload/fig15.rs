@@ -7,28 +7,22 @@ use pipeline::{
     CopyTimes, Costs, Family, Fault, Footprint, Footprints, Nanos, PassTimes, Problem, Shape,
 };
 use question::Diagnostic;
-use question::format;
-use question::sheet::Sheet;
 use serde::Deserialize;
 
-use super::super::cell::{Basis, Cell, Count, Figure, ratio_rounding};
+use super::super::cell::{Basis, Cell, Figure, ratio_rounding};
 use super::super::check::{Check, Evidence};
 use super::super::picture::{Comparison, Picture, Place, PlacePair, Places};
 use super::super::sources::Sources;
-use super::{Reasons, Simulated, fig1, held, simulate, wrong};
-use measured::accuracy;
+use super::{Simulated, fig1, held, simulate, wrong};
 use measured::papers::pipeoffload::layer_bytes;
 
-/// The file of its bars.
 pub(in super::super) const FIGURES: &str = "offload-fig15.csv";
 /// Half of the last printed digit of memory in GB, and of MFU in percent.
 const HALF_DIGIT: f64 = 0.5;
-/// The columns.
 const MEMORY: &str = "activation GB";
 const SPEED: &str = "MFU over po-h";
 const OF_MEMORY: Basis = Basis::new("measured", Evidence::HeldOut, Check::BeyondRounding(0.05));
 const OF_SPEED: Basis = Basis::new("measured", Evidence::HeldOut, Check::GainOfRatio);
-/// Pictures have memory in GiB.
 const GIB_OF_GB: f64 = 1e9 / (1u64 << 30) as f64;
 
 /// The schedule that throughputs are compared with: every setting has it.
@@ -138,36 +132,10 @@ fn of_bar(family: Family, bar: &Bar) -> Result<Simulated, Fault> {
     simulate(family, &Problem::new(shape, costs)?.with_footprints(footprints)?)
 }
 
-/// Ours beside every bar, why a cell is not checked, and how well memory and throughput are met.
-pub(super) fn sheet(cells: &[Cell]) -> Sheet {
-    let reasons = Reasons::of(cells);
-    let rows = cells.iter().map(|cell| {
-        let place = [cell.row.clone(), cell.column.clone()];
-        place.into_iter().chain(cell.compared()).chain([reasons.number(cell)]).collect()
-    });
-    let header = ["figure 15", "figure", "published", "ours", "deviation", "match", "why"];
-    Sheet::table(&header, rows).and_text(format!("{}\n{}", reasons.lines(), summary(cells)))
-}
-
-fn summary(cells: &[Cell]) -> String {
-    let of_column = |column: &str| {
-        let of: Vec<&Cell> = cells.iter().filter(|cell| cell.column == column).collect();
-        let errors: Vec<f64> =
-            of.iter().map(|cell| accuracy::error(cell.ours, cell.published)).collect();
-        let misses = Count::of(of.iter().copied()).expected;
-        format!(
-            "{column}: {} cells, {misses} of them expected misses; mean size of the error {}\n",
-            of.len(),
-            format::percent(accuracy::mean_absolute(&errors)),
-        )
-    };
-    format!(
-        "{}{}nothing was fitted to figure 15; the order of its columns was inferred; k has the two decimals \
-         of figure 1\n",
-        of_column(MEMORY),
-        of_column(SPEED)
-    )
-}
+/// Where ours are from.
+pub(super) const NOTES: &str = "\
+nothing was fitted to figure 15; the order of its columns was inferred; k has the two decimals of figure 1
+";
 
 /// Memory against throughput: a panel for each setting, a point for each schedule.
 pub(super) fn picture(title: &str, cells: &[Cell]) -> Picture {

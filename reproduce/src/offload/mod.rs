@@ -17,6 +17,7 @@ use sim::timed::{self, Nominal};
 
 use super::cell::Cell;
 use super::picture::Picture;
+use super::sheets;
 use super::sources::{Sources, error_in};
 use super::table::{Contents, Table};
 
@@ -26,7 +27,6 @@ pub(super) use self::tensor::FIGURES as MODELS;
 
 const TITLE: &str = "PipeOffload: table 1, figures 1 and 15 beside the simulation, tensor parallelism beside \
 the planner";
-/// The title of the picture.
 const PICTURE: &str = "PipeOffload, figure 15: memory against throughput";
 
 /// All cells of table 1, of both figures and of the models beside tensor groups.
@@ -36,15 +36,15 @@ pub(super) fn cells(table: &Table, sources: &Sources<'_>) -> Result<Contents, Di
     let [one, fifteen] = [expecting(fig1::cells(sources)?)?, expecting(fig15::cells(sources)?)?];
     let pairs = tensor::pairs(sources)?;
     let tensor = expecting(tensor::cells(&pairs))?;
-    let sheet = forms::sheet(&forms)
-        .and_text("\n")
-        .and(fig1::sheet(&one))
-        .and_text("\n")
-        .and(fig15::sheet(&fifteen))
-        .and_text("\n")
-        .and(tensor::sheet(&pairs, &tensor));
+    let parts = [
+        forms::sheet(&forms),
+        sheets::compared("figure 1", one.iter()).and_text(fig1::NOTES),
+        sheets::compared("figure 15", fifteen.iter()).and_text(fig15::NOTES),
+        tensor::sheet(&pairs, &tensor),
+    ];
+    let sheet = parts.into_iter().reduce(|all, part| all.and_text("\n").and(part));
     let cells = [forms, one, fifteen, tensor].concat();
-    Ok(Contents { title: TITLE.to_owned(), cells, sheet })
+    Ok(Contents { title: TITLE.to_owned(), cells, sheet: sheet.unwrap_or_default() })
 }
 
 /// The picture of figure 15.
@@ -88,32 +88,4 @@ fn timed_as(
 const fn held(bytes: u64) -> Footprint {
     let bytes = pipeline::Bytes(bytes);
     Footprint { until_backward: bytes, until_weight: bytes }
-}
-
-/// Why cells miss, or are not checked, as it is numbered below a table.
-struct Reasons(Vec<String>);
-
-impl Reasons {
-    /// The reasons of `cells`, in their order.
-    fn of(cells: &[Cell]) -> Self {
-        let mut reasons = Vec::new();
-        for reason in cells.iter().filter_map(Cell::why) {
-            if !reasons.iter().any(|known| known == reason) {
-                reasons.push(reason.to_owned());
-            }
-        }
-        Self(reasons)
-    }
-
-    /// The number of the reason of `cell`, or nothing where it has none.
-    fn number(&self, cell: &Cell) -> String {
-        let at = self.0.iter().position(|reason| cell.why() == Some(reason));
-        at.map_or(String::new(), |at| format!("[{}]", at + 1))
-    }
-
-    /// A line for each reason.
-    fn lines(&self) -> String {
-        let lines = (1..).zip(&self.0).map(|(number, reason)| format!("[{number}] {reason}\n"));
-        lines.collect()
-    }
 }

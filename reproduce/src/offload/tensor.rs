@@ -13,11 +13,11 @@ use rayon::prelude::*;
 
 use super::super::cell::{Basis, Cell, Figure};
 use super::super::check::{Check, Evidence};
+use super::super::sheets;
 use super::super::sources::Sources;
-use super::{Reasons, wrong};
+use super::wrong;
 use measured::papers::pipeoffload::{OffloadModel, OffloadStep};
 
-/// The file of the models.
 pub(in super::super) const FIGURES: &str = "offload-models.csv";
 /// The device that the paper measured on.
 const DEVICE: &str = "A100 80GB";
@@ -26,7 +26,6 @@ const GROUP: u64 = 8;
 /// The published range of gains, in percent.
 const RANGE: [f64; 2] = [12.0, 19.0];
 
-/// The columns.
 const GAIN: &str = "gain over tensor 8, %";
 const MEMORY: &str = "activations over tensor 8";
 
@@ -111,33 +110,19 @@ fn ends(pairs: &[Pair]) -> Vec<Cell> {
     cells.collect()
 }
 
-/// Both sides of every pair, and the ends of the range.
+/// Both sides of every pair, and the cells.
 pub(super) fn sheet(pairs: &[Pair], cells: &[Cell]) -> Sheet {
-    let reasons = Reasons::of(cells);
-    let rows = pairs.iter().zip(cells.chunks(2)).map(|(pair, two)| {
+    let rows = pairs.iter().map(|pair| {
         let side = |step: &OffloadStep| {
             format!("{} {:.0} GB", format::percent(step.mfu), number(step.memory.0) / 1e9)
         };
-        let [gain, memory] = two else { return Vec::new() };
-        vec![
-            pair.row(),
-            side(&pair.tensor),
-            side(&pair.alone),
-            format!("{} {:+.1} {}", gain.verdict().sign(), gain.ours, reasons.number(gain)),
-            format!("{} {:.2} {}", memory.verdict().sign(), memory.ours, reasons.number(memory)),
-        ]
+        vec![pair.row(), side(&pair.tensor), side(&pair.alone)]
     });
-    let header =
-        ["beside tensor groups of 8", "tensor 8", "pipeline alone", "gain, %", "activations"];
-    let ends = cells
-        .iter()
-        .skip(2 * pairs.len())
-        .map(|cell| format!("{}: published = ours: {}\n", cell.column, cell.pair()));
-    let ends: String = ends.collect();
-    Sheet::table(&header, rows).and_text(format!(
-        "{}\n{ends}times are the planner's, whose constants were fitted to vTrain, Megatron-LM 2021 and \
-         2022 and\nZero Bubble (scenarios/machines/a100-80g.toml), attention is at the rate that \
-         FlashAttention-2 published;\nnone was fitted to PipeOffload\n",
-        reasons.lines()
-    ))
+    let header = ["beside tensor groups of 8: MFU, activations", "tensor 8", "pipeline alone"];
+    let cells = sheets::compared("beside tensor groups of 8", cells.iter());
+    Sheet::table(&header, rows).and_text("\n").and(cells).and_text(
+        "times are the planner's, whose constants were fitted to vTrain, Megatron-LM 2021 and 2022 and\nZero \
+         Bubble (scenarios/machines/a100-80g.toml), attention is at the rate that FlashAttention-2 \
+         published;\nnone was fitted to PipeOffload\n",
+    )
 }

@@ -34,12 +34,10 @@ pub(in super::super) const GAIN: &str = "step without / with overlap";
 const IDEAL: &str = "ideal overlap (hold 0, slow 1)";
 /// The same, if communication held the share of multiprocessors that its kernels have.
 const FEW: &str = "hold 0.12, slow 1.31";
-/// The step without overlap.
 const STEP: &str = "step without overlap s";
 /// How many pairs of gains the prediction puts in another order.
 const RANKING: &str = "pairs in another order";
 
-/// A measured gain.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Measured {
@@ -215,7 +213,6 @@ fn ranking(cells: &[Cell]) -> Cell {
     Figure::new("steps that were fitted to", RANKING, COUNTED, 0.0).beside(ours)
 }
 
-/// The gains with their errors.
 pub(super) fn sheet(cells: &[Cell]) -> Sheet {
     let own = cells.iter().filter(|cell| cell.column == GAIN);
     let rows = own.map(|cell| {

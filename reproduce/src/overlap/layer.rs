@@ -20,7 +20,6 @@ impl Place {
         Self { name, stream: Stream::Compute, times }
     }
 
-    /// Communication, with F and B.
     pub(in super::super) const fn communication(
         name: &'static str,
         [forward, backward]: [Nanos; 2],
@@ -70,7 +69,6 @@ pub(in super::super) struct Pipeline {
     pub(in super::super) hop: Nanos,
 }
 
-/// A step of a pipeline.
 pub(in super::super) struct Step {
     /// From the start of the first pass to the end of the last.
     pub(in super::super) time: Nanos,

@@ -14,7 +14,6 @@ use super::super::sources::{Sources, error_in};
 /// The file of the models' sizes.
 pub(in super::super) const MODELS: &str = "overlap-models.csv";
 
-/// The largest size.
 const MOST: u32 = 1 << 20;
 
 /// The sizes of a model, as the columns of the file.
@@ -43,14 +42,12 @@ pub(in super::super) struct Model {
 pub(in super::super) type Flops = [f64; 3];
 
 impl Model {
-    /// The models of the file.
     pub(in super::super) fn all(sources: &Sources<'_>) -> Result<Vec<Self>, Diagnostic> {
         let (path, models) = sources.records_or_built_in::<Self>(MODELS)?;
         models.iter().try_for_each(|model| model.check(&path))?;
         Ok(models)
     }
 
-    /// The model of that name.
     pub(in super::super) fn named<'a>(models: &'a [Self], name: &str) -> Option<&'a Self> {
         models.iter().find(|model| model.name == name)
     }

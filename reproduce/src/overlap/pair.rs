@@ -16,10 +16,8 @@ use super::super::sources::{Sources, error_in};
 use super::layer::Pipeline;
 use super::profile::{Notify, Profile, Reading};
 
-/// The file of the figures.
 pub(in super::super) const FIGURES: &str = "overlap-figures.csv";
 
-/// The measured pair.
 const MEASURED: Basis = Basis::new("measured", Evidence::HeldOut, Check::Relative(0.03));
 /// A reading of the measured pair that nothing is claimed of.
 const BESIDE: Basis = Basis::not_checked("not checked: waits that were measured are left out");
@@ -65,7 +63,6 @@ const ORDERS: [&str; 5] = [
 const STEPS: [(Family, u64); 2] = [(Family::DualPipe, 1), (Family::DualPipeV, 2)];
 /// Stages and microbatches of a whole step.
 const SHAPE: [u64; 2] = [8, 32];
-/// A transfer between its stages.
 const HOP: Nanos = Nanos(2_000_000);
 /// How its pairs, and its lone backwards, are composed, by the names of their columns.
 const MODES: [&str; 3] =

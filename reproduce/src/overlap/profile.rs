@@ -11,7 +11,6 @@ use serde::Deserialize;
 use super::super::sources::{Sources, error_in};
 use super::layer::{Place, chunk, layer};
 
-/// The file of its segments.
 pub(in super::super) const SEGMENTS: &str = "overlap-pair.csv";
 
 /// The part of each `notify` kernel that is not waiting for other ranks: about the shortest duration.
@@ -43,7 +42,6 @@ struct Span {
     notify: Nanos,
 }
 
-/// The pair, range by range.
 pub(in super::super) struct Profile {
     /// By range, part and layer in the order of launches, the spans on each of its streams.
     spans: BTreeMap<(String, String, usize), Vec<Span>>,
@@ -78,7 +76,6 @@ const RANGES: [(&str, &str); 4] =
     [("attn", "attention"), ("dispatch", "dispatch"), ("mlp", "experts"), ("combine", "combine")];
 
 impl Profile {
-    /// Reads the file of segments.
     pub(in super::super) fn read(sources: &Sources<'_>) -> Result<Self, Diagnostic> {
         let (path, lines) = sources.records::<Line>(SEGMENTS)?;
         let layers = lines.iter().map(|line| line.layer).max().unwrap_or(0);

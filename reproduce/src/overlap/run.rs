@@ -11,13 +11,11 @@ use super::super::sources::{Sources, error_in};
 use super::layer::{Pipeline, Place, layer};
 use super::model::{Flops, Model};
 
-/// The file of the runs.
 pub(in super::super) const RUNS: &str = "overlap-runs.csv";
 
 /// How often a layer sends tokens to experts and back in F and B.
 const ALL_TO_ALLS: f64 = 4.0;
 
-/// How a run is modelled.
 #[derive(Deserialize, Clone, Debug)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Run {
@@ -66,7 +64,6 @@ pub(super) enum Sharing {
 }
 
 impl Run {
-    /// The runs of the file.
     pub(super) fn all(sources: &Sources<'_>) -> Result<Vec<Self>, Diagnostic> {
         let (path, runs) = sources.records::<Self>(RUNS)?;
         runs.iter().try_for_each(|run| run.check(&path))?;

@@ -3,7 +3,6 @@
 use super::super::cell::{Basis, Cell, Figure};
 use super::super::check::{Check, Evidence};
 
-/// A column of measurements.
 pub(super) struct Column {
     pub(super) name: &'static str,
     pub(super) check: Check,
@@ -43,7 +42,6 @@ pub(super) const GAIN: Column = Column {
     from: "the times of layers, the vocabulary layers and hops by the constants below; of several nodes with \
            the hops of one",
 };
-/// The same over REDIS.
 pub(super) const GAIN_OVER_REDIS: Column = Column { name: "MFU over REDIS", ..GAIN };
 const EQUAL: Check = Check::Absolute(0.0);
 
@@ -70,7 +68,6 @@ impl Fit {
 /// The convention of a measurement to which constants were fitted.
 pub(super) const FITTED: &str = "measured, fitted to";
 
-/// The peak in microbatches.
 pub(super) const PEAK: &str = "peak M_B";
 /// How many pairs of methods the prediction puts in another order.
 pub(super) const RANKING: &str = "pairs in another order";

@@ -133,12 +133,10 @@ impl Machine {
         [matrices + attention, matrices + 2.0 * attention, matrices].map(|flops| flops * self.layer)
     }
 
-    /// The whole output layer.
     pub(super) fn output(&self, of: Sizes) -> f64 {
         self.output[0] * of.output(of.vocabulary) + self.output[1]
     }
 
-    /// The whole input layer.
     pub(super) fn input(&self, of: Sizes) -> f64 {
         self.input[0] * of.vocabulary * of.hidden + self.input[1]
     }
@@ -156,7 +154,6 @@ impl Machine {
             + self.input_shard * of.seq * of.hidden
     }
 
-    /// The constants in words.
     pub(super) fn in_words(&self) -> String {
         let Self { layer, output, input, beside, interlaced, input_shard, hop, scaling } = self;
         let teraflops = |by_flop: f64| 1e-6 / by_flop;

@@ -13,10 +13,8 @@ use super::least_squares::least_squares;
 const BYTES_PER_PARAMETER: f64 = 16.0;
 /// Bytes held per layer, token and hidden element from F to B, where attention keeps no scores.
 pub(super) const BYTES_HELD: f64 = 34.0;
-/// The paper's GB.
 pub(super) const GB: f64 = 1_073_741_824.0;
 
-/// A device at its peak.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Device {
     pub(super) parameters: f64,
@@ -67,7 +65,6 @@ impl WorkingMemory {
         device.certain() + works_in.map(|(factor, bytes)| factor * bytes).sum::<f64>()
     }
 
-    /// The constants in words.
     pub(super) fn in_words(&self) -> String {
         let Self([least, shards, split, of_shard, of_whole]) = self;
         format!(

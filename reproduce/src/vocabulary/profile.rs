@@ -23,7 +23,6 @@ pub(in super::super) const FIGURES: &str = "vocabulary.csv";
 /// REDIS at 32k, which run the same layers, differ by 0.3 %.
 const NOISE: f64 = 0.005;
 
-/// A measured run.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Run {
@@ -59,7 +58,6 @@ impl Run {
         figure(&self.hop_us)
     }
 
-    /// Entries of the vocabulary.
     pub(super) fn entries(&self) -> Option<f64> {
         entries(&self.vocab)
     }

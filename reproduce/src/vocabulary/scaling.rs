@@ -16,12 +16,10 @@ use super::least_squares::least_squares;
 /// The file of its measured shares.
 pub(in super::super) const FIGURES: &str = "vocabulary-scaling.csv";
 
-/// GPUs of a node.
 pub(super) const NODE: f64 = 8.0;
 /// The sequence length of the rows that are fitted.
 const FITTED: f64 = 2048.0;
 
-/// A measured share.
 #[derive(Deserialize, Clone)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Share {
@@ -32,7 +30,6 @@ struct Share {
     percent: f64,
 }
 
-/// The fitted constants.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scaling {
     /// Extra work of algorithm 1 and algorithm 2, as shares.

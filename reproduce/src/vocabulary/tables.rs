@@ -168,7 +168,6 @@ impl Run {
         entries(&self.vocab).unwrap_or(0.0)
     }
 
-    /// Microbatches at the peak.
     fn peak(&self) -> f64 {
         let peak = self.family().map_or(0, |family| published_peak(family, self.gpus.into()));
         u32::try_from(peak).map_or(f64::INFINITY, f64::from)

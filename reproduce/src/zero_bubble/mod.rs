@@ -2,7 +2,7 @@
 //! tables 4 and 6, and post-validation.
 //!
 //! A cell of a published run says in its convention whether constants of the planner were fitted to that
-//! run; [`errors`] keeps the two apart.
+//! run; tables keep the errors of the two apart.
 
 mod post_validation;
 mod runs;
@@ -13,15 +13,12 @@ use std::path::Path;
 
 use plan::Machine;
 use planning::machines;
-use question::sheet::Sheet;
-use question::{Diagnostic, format};
+use question::Diagnostic;
 use rayon::prelude::*;
 
 use super::cell::{self, Basis, Cell, Figure};
 use super::check::{Check, Evidence};
-use super::picture::distinct;
 use super::sources::{Sources, error_in};
-use measured::accuracy;
 use measured::papers::zero_bubble::{Model, PaperRun, Trained};
 
 pub(super) use self::post_validation::{FIGURES as POST_VALIDATION, cells as post_validation};
@@ -29,9 +26,7 @@ pub(super) use self::runs::{TABLE_4, TABLE_6};
 pub(super) use self::small::PROFILE;
 pub(super) use self::throughput::{cells as throughput, gains as throughput_picture};
 
-/// The file of its models.
 pub(super) const MODELS: &str = "zb-models.csv";
-/// The device of all runs.
 const DEVICE: &str = "A100 80GB";
 
 /// The convention of a figure of a run to which constants of the planner were fitted.
@@ -135,7 +130,6 @@ fn setting(training: &PaperRun) -> String {
     format!("{model} p={gpus} b={microbatch} m={microbatches}")
 }
 
-/// The name of a run.
 fn row(training: &PaperRun) -> String {
     format!("{}: {}", setting(training), training.schedule)
 }
@@ -146,47 +140,4 @@ fn positive(path: &Path, row: &str, figures: &[f64]) -> Result<(), Diagnostic> {
         Some(figure) => Err(error_in(path, None, &format!("{row}: {figure} cannot be measured"))),
         None => Ok(()),
     }
-}
-
-/// The errors of `quantities`, those in the fit apart from those held out.
-fn errors(quantities: &[Quantity], cells: &[Cell]) -> Sheet {
-    let conventions = [FITTED, HELD_OUT];
-    let pairs = quantities.iter().flat_map(|one| conventions.map(|convention| (one, convention)));
-    let rows = pairs.filter_map(|(quantity, convention)| {
-        let own = cells.iter().filter(|cell| quantity.is_of(cell));
-        let own = own.filter(|cell| cell.convention == convention);
-        let errors: Vec<f64> = own.filter_map(Cell::deviation).collect();
-        let largest = errors.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs()))?;
-        Some(vec![
-            quantity.name.to_owned(),
-            convention.to_owned(),
-            errors.len().to_string(),
-            format::percent(accuracy::mean_absolute(&errors)),
-            format::signed_percent(errors.iter().sum::<f64>() / plan::number(errors.len() as u64)),
-            format::signed_percent(largest),
-            quantity.check.name(),
-        ])
-    });
-    let header = ["errors", "figures", "cells", "mean size", "bias", "largest", "allowed"];
-    Sheet::table(&header, rows)
-}
-
-/// The rows of `cells`, each with the first of its cells for every one of `quantities`, and the errors.
-fn beside(head: &str, quantities: &[Quantity], cells: &[Cell]) -> Sheet {
-    let rows = distinct(cells.iter().map(|cell| cell.row.as_str()));
-    let rows = rows.into_iter().filter_map(|row| {
-        let of_row =
-            |quantity: &Quantity| cells.iter().find(|cell| cell.row == row && quantity.is_of(cell));
-        let shown = quantities.iter().map(|quantity| match of_row(quantity) {
-            Some(cell) if cell.is_published() => cell.pair(),
-            Some(cell) => format!("{} (not at hand)", cell.print(cell.ours)),
-            None => String::new(),
-        });
-        let shown: Vec<String> = shown.collect();
-        let is_empty = shown.iter().all(String::is_empty);
-        (!is_empty).then(|| std::iter::once(row.clone()).chain(shown).collect())
-    });
-    let names = quantities.iter().map(|quantity| quantity.name);
-    let header: Vec<&str> = std::iter::once(head).chain(names).collect();
-    Sheet::table(&header, rows)
 }

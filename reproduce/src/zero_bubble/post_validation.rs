@@ -1,17 +1,17 @@
 //! Post-validation beside an all-reduce of all stages between two steps, with ZB-2p.
 
+use question::Diagnostic;
 use question::sheet::Sheet;
-use question::{Diagnostic, format};
 
 use super::super::cell::Cell;
 use super::super::check::Check;
+use super::super::sheets;
 use super::super::sources::Sources;
 use super::super::table::{Contents, Table};
 use super::small::{self, PROFILE};
-use super::{CONSTANTS, Ground, Quantity, beside, errors, positive, printed_gain, setting};
+use super::{CONSTANTS, Ground, Quantity, positive, printed_gain, setting};
 use measured::papers::zero_bubble::{PaperRun, PostValidation};
 
-/// The file of its figures.
 pub(in super::super) const FIGURES: &str = "zb-post-validation.csv";
 
 const TITLE: &str =
@@ -87,26 +87,5 @@ fn by_profile(sources: &Sources<'_>, training: &PaperRun) -> Result<Option<f64>,
 }
 
 fn sheet(cells: &[Cell]) -> Sheet {
-    let all = [POST, ALL_REDUCE, GAIN];
-    beside("published = ours", &all, cells)
-        .and_text("\n")
-        .and(beside("measured | ours", &[BY_PROFILE], cells))
-        .and_text("\n")
-        .and(bubbles(cells))
-        .and_text("\n")
-        .and(errors(&[POST, ALL_REDUCE, GAIN], cells))
-        .and_text(format!("\n{CONSTANTS}\n{REMARKS}\n"))
-}
-
-/// The bubbles of the predictions.
-fn bubbles(cells: &[Cell]) -> Sheet {
-    let pairs = cells.iter().filter(|cell| BUBBLE.is_of(cell)).filter_map(|post| {
-        let mut own = cells.iter().filter(|cell| cell.row == post.row && BARRIER.is_of(cell));
-        Some((post, own.next()?))
-    });
-    let rows = pairs.map(|(post, barrier)| {
-        let [with, without] = [post, barrier].map(|cell| format::percent(cell.ours));
-        vec![post.row.clone(), with, without]
-    });
-    Sheet::table(&["ours", BUBBLE.name, BARRIER.name], rows)
+    sheets::compared("setting", cells.iter()).and_text(format!("\n{CONSTANTS}\n{REMARKS}\n"))
 }

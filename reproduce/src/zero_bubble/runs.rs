@@ -134,7 +134,6 @@ impl Known {
         (self.measured.speed.map(|speed| samples / speed), self.trained.seconds())
     }
 
-    /// Samples of a step.
     fn batch(&self) -> u64 {
         self.training.microbatch.saturating_mul(self.training.microbatches)
     }
@@ -165,7 +164,6 @@ impl Gain<'_> {
         both.map(|(run, baseline)| printed_gain([run, baseline]))
     }
 
-    /// By the planner.
     pub(super) fn ours(&self) -> f64 {
         self.run.trained.speed() / self.baseline.trained.speed() - 1.0
     }

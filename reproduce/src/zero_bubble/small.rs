@@ -15,7 +15,6 @@ use super::super::check::{Check, Evidence};
 use super::super::picture::distinct;
 use super::super::sources::Sources;
 
-/// The file of the profile.
 pub(in super::super) const PROFILE: &str = "table5.toml";
 
 const FORMULA: Basis = Basis::new("formula", Evidence::ClosedForm, Check::Absolute(0.0));
@@ -107,7 +106,6 @@ impl Form {
     }
 }
 
-/// A line for each setting.
 pub(super) fn sheet(cells: &[Cell]) -> Sheet {
     let of = |cell: &Cell| cell.row.split_once(": ").map(|(setting, _)| setting.to_owned());
     let settings: Vec<String> = cells.iter().filter_map(of).collect();

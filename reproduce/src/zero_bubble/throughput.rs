@@ -9,10 +9,11 @@ use question::sheet::Sheet;
 use super::super::cell::Cell;
 use super::super::check::Check;
 use super::super::picture::{Bars, Group, PUBLISHED, Pair, Picture, distinct};
+use super::super::sheets;
 use super::super::sources::Sources;
 use super::super::table::{Contents, Table};
 use super::runs::{BASELINE, Gain, Known, figure_5, gains_of, table_6};
-use super::{CONSTANTS, Ground, Quantity, beside, errors, row, small};
+use super::{CONSTANTS, Ground, Quantity, row, small};
 use measured::papers::zero_bubble::PaperRun;
 
 const TITLE: &str =
@@ -46,7 +47,6 @@ memory. The rows of 14.6B and 28.3B, but two of ZB-2p, are not at hand: `largest
 ours. Not at hand either are the tables of microbatch sizes (arXiv 7), of the same memory and of m <= p.
 For the last the formulas stand below, held against the simulation of the profile without transfers.";
 
-/// All cells.
 pub(in super::super) fn cells(
     table: &Table,
     sources: &Sources<'_>,
@@ -106,7 +106,6 @@ impl Gain<'_> {
         }
     }
 
-    /// The other prediction.
     fn cell_aside(&self) -> Option<Cell> {
         Some(self.of(ASIDE, self.aside()?))
     }
@@ -181,34 +180,10 @@ fn largest(figure_5: &[Known], table_6: &[Known]) -> Vec<Cell> {
     cells.into_iter().flatten().collect()
 }
 
-/// For each schedule the largest gain that is at hand.
-fn largest_at_hand(cells: &[Cell]) -> Sheet {
-    let at_hand = || cells.iter().filter(|cell| GAIN.is_of(cell) && cell.is_published());
-    let schedule = |cell: &Cell| cell.row.rsplit(": ").next().unwrap_or_default().to_owned();
-    let names: Vec<String> = at_hand().map(schedule).collect();
-    let rows = distinct(names.iter().map(String::as_str)).into_iter().filter_map(|name| {
-        let own = at_hand().filter(|cell| schedule(cell) == name);
-        let best = own.max_by(|a, b| a.published.total_cmp(&b.published))?;
-        let mut aside = cells.iter().filter(|cell| ASIDE.is_of(cell) && cell.row == best.row);
-        let aside = aside.next().map_or(String::new(), |cell| cell.print(cell.ours));
-        Some(vec![best.row.clone(), best.print(best.published), best.print(best.ours), aside])
-    });
-    Sheet::table(&["largest gain at hand", "published", "ours", "transfers beside"], rows)
-}
-
 fn sheet(cells: &[Cell], few: &[Cell]) -> Sheet {
-    let with_errors = [SPEED, MEMORY, GAIN, ASIDE, BOUND, LARGEST_ASIDE, FURTHER];
-    let parts = [
-        beside("published = ours", &[SPEED, MEMORY], cells),
-        beside("published = ours", &[GAIN, ASIDE], cells),
-        beside("published = ours", &[BOUND], cells),
-        beside("published = ours", &[FURTHER], cells),
-        beside("headline = ours", &[LARGEST, LARGEST_ASIDE], cells),
-        largest_at_hand(cells),
-        errors(&with_errors, cells).and_text(format!("\n{CONSTANTS}\n{REMARKS}\n")),
-        small::sheet(few),
-    ];
-    parts.into_iter().reduce(|all, part| all.and_text("\n").and(part)).unwrap_or_default()
+    let at_hand = cells.iter().filter(|cell| cell.is_published());
+    let words = format!("\n{CONSTANTS}\n{REMARKS}\n\n");
+    sheets::compared("run", at_hand).and_text(words).and(small::sheet(few))
 }
 
 /// The gains over 1F1B: a group for each setting, a bar for each schedule.

@@ -47,7 +47,6 @@ struct Entry {
     apart: Option<Family>,
 }
 
-/// The schedules that are compared.
 const ENTRIES: [Entry; 8] = [
     Entry { family: BASELINE, chunks: 1, apart: None },
     Entry { family: Family::OneFOneBOverlap, chunks: 1, apart: Some(BASELINE) },
@@ -59,7 +58,6 @@ const ENTRIES: [Entry; 8] = [
     Entry { family: Family::DualPipeV, chunks: 2, apart: Some(Family::DualPipeV) },
 ];
 
-/// The schedules of the picture.
 const DRAWN: [Family; 6] = [
     Family::Interleaved,
     Family::InterleavedOverlap,
@@ -97,7 +95,6 @@ impl Row {
     }
 }
 
-/// All schedules in a setting.
 struct Rows {
     setting: Setting,
     rows: Vec<Row>,
@@ -120,7 +117,6 @@ struct Claim {
     most_percent: f64,
 }
 
-/// All cells.
 pub(in super::super) fn cells(
     table: &Table,
     sources: &Sources<'_>,
@@ -152,7 +148,6 @@ fn alone(row: &str, column: &str, convention: &'static str, ours: f64) -> Cell {
     Figure::new(row, column, Basis::not_checked(convention), f64::NAN).digits(3).beside(ours)
 }
 
-/// The cells of a setting.
 fn of_setting(all: &Rows) -> Vec<Cell> {
     let (row, baseline) = (all.setting.row(), all.baseline());
     let mut cells = Vec::new();
@@ -204,7 +199,6 @@ fn best(all: &[Rows]) -> Vec<Best> {
     jobs.into_iter().filter_map(of_job).collect()
 }
 
-/// Published measurements in other settings.
 fn claims(sources: &Sources<'_>) -> Result<Vec<Cell>, Diagnostic> {
     let (path, claims) = sources.records_or_built_in::<Claim>(CLAIMS)?;
     let mut cells = Vec::new();

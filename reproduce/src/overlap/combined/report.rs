@@ -7,10 +7,8 @@ use super::super::super::cell::Cell;
 use super::super::gains;
 use super::{Best, CLAIMED, Rows};
 
-/// The title of the table.
 pub(super) const TITLE: &str =
     "Pipelines beside tensor, context and expert parallelism: gains in throughput over 1F1B";
-/// The title of the picture.
 pub(super) const PICTURE: &str = "Gain over 1F1B with communication hidden in pairs, beside the same with passes one after the other";
 
 const REMARKS: &str = "\
@@ -47,7 +45,6 @@ pub(super) fn sheet(all: &[Rows], cells: &[Cell], best: &[Best]) -> Sheet {
         .and_text(format!("\n{REMARKS}\n"))
 }
 
-/// The schedules of a setting.
 fn of_setting(all: &Rows) -> Sheet {
     let baseline = all.baseline();
     let gain = |seconds: f64| signed_percent(baseline / seconds - 1.0);
@@ -70,7 +67,6 @@ fn of_setting(all: &Rows) -> Sheet {
     Sheet::table(&header, rows)
 }
 
-/// Published measurements.
 fn measured(cells: &[Cell]) -> Sheet {
     let own = cells
         .iter()

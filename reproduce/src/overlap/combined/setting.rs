@@ -15,7 +15,6 @@ use super::super::pair::MEAN;
 use super::super::profile::Profile;
 use super::super::run::seconds;
 
-/// The file of the settings.
 pub(in super::super::super) const SETTINGS: &str = "overlap-settings.csv";
 
 /// A hop of the setting with measured layers.
@@ -23,7 +22,6 @@ const HOP: Nanos = Nanos(2_000_000);
 /// Bytes of a number in 16 bits.
 const HALF: f64 = 2.0;
 
-/// A line of the file.
 #[derive(Deserialize, Clone)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Line {
@@ -52,7 +50,6 @@ enum Answer {
     No,
 }
 
-/// A setting that makes sense.
 pub(super) struct Setting {
     line: Line,
     model: String,
@@ -83,7 +80,6 @@ pub(super) struct Outcome {
 }
 
 impl Setting {
-    /// The settings of the file.
     pub(super) fn all(sources: &Sources<'_>) -> Result<Vec<Self>, Diagnostic> {
         let models = Model::all(sources)?;
         let profile = Profile::read(sources)?;
@@ -141,7 +137,6 @@ impl Setting {
         Self { ideal: chunks.clone(), chunks, hop: Nanos(0), ..self }
     }
 
-    /// Its name.
     pub(super) fn name(&self) -> &str {
         &self.line.name
     }
