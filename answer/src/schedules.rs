@@ -27,11 +27,10 @@ impl SchedulesAnswer {
             sheet.push_text(&format!("{name}\n  source  {source}\n  why     {why}\n"));
         }
         sheet.and_text(
-            "\np stages, m microbatches, v chunks per stage, k segments per microbatch; F, B, W: \
-             forward, backward\nfor the input, for the weights, of one stage and microbatch. M_B: \
-             what one microbatch holds on one\nstage between F and B. Bubble: of the longest span \
-             of a step, between equal stages, without\ncommunication; a formula holds where it says so, \
-             of g microbatches in a group.\n",
+            "\np stages, m microbatches, v chunks per stage, k segments per microbatch, g microbatches per group;\n\
+             F, B, W: forward, backward for the input, for the weights, of one stage and microbatch. M_B: what\n\
+             one microbatch holds on one stage between F and B. Bubble: of the longest span of a step, between\n\
+             equal stages, without communication; a formula is exact where it says so.\n",
         )
     }
 }
