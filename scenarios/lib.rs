@@ -110,6 +110,7 @@ pub const PAPER: Folder = folder!(
         "vocabulary-settings.csv",
         "headlines.csv",
         "expected-misses.csv",
+        "independent-check.csv",
         "optimus.csv",
         "optimus-models.csv",
         "optimus-claims.csv",

@@ -66,7 +66,7 @@ fn a_miss_is_a_miss_unless_it_is_expected_as_it_is() {
     let line = "po-h\",activation GB,19.73,";
     let better = missed([line, "po-h\",activation GB,19.2,"]);
     assert!(better[0].contains("po-h, activation GB: published 24.0, ours 19.73"), "{better:?}");
-    assert!(better[0].contains("expected miss, ours 19.2 ± 0.1"), "{better:?}");
+    assert!(better[0].contains("expected miss, ours 19.2 ± 0.01"), "{better:?}");
     let wrong = |edit| ask("expected-misses.csv", edit).unwrap_err().to_string();
     let stale = wrong([line, "po-h\",activation GB,23.9,"]);
     assert!(

@@ -80,6 +80,8 @@ fn the_published_pair_and_the_steps_of_it() {
 fn gains_that_others_measured() {
     let cells = cells("overlap");
     let gain = |row: &str, column: &str| cell(&cells, row, column, "measured");
+    let beside =
+        |row: &str, column: &str| cell(&cells, row, column, "not checked: other constants");
     let column = "step without / with overlap";
     let fitted = [
         ("PR 6429, full recompute", 1.072),
@@ -96,8 +98,8 @@ fn gains_that_others_measured() {
         assert!((ours / measured - 1.0).abs() <= 0.05 && ours > last, "{cell}");
         last = ours;
         // Streams that take nothing from each other gain more, and nothing is claimed of them.
-        let ideal = gain(row, "ideal overlap (hold 0, slow 1)");
-        let few = gain(row, "hold 0.12, slow 1.31");
+        let ideal = beside(row, "ideal overlap (hold 0, slow 1)");
+        let few = beside(row, "hold 0.12, slow 1.31");
         assert!(figure(ideal, "ours") > figure(few, "ours") && figure(few, "ours") > ours);
         assert!(ideal["match"].is_null() && few["match"].is_null());
     }
@@ -142,9 +144,6 @@ fn gains_of_combined_parallelisms() {
             let [apart, pairs, ideal] =
                 ["one pass after the other", "pairs", "pairs, ideal"].map(gain);
             assert!(apart < pairs && pairs <= ideal, "{row}, {schedule}: {apart} {pairs} {ideal}");
-            // With nothing to hide there is nothing to gain.
-            let column = format!("{schedule}: gain of pairs without communication");
-            assert!(of(row, &column, "at most").unwrap() <= 0.0, "{row}, {schedule}");
         }
         // What has no pairs gains what it always did, and hides nothing.
         for schedule in ["1f1b-i", "zb-h1", "zb-v"] {
@@ -218,7 +217,7 @@ fn a_changed_cell_is_found() {
     for (name, edit, missed) in [
         ("overlap-figures.csv", ["129.012", "135.012"], "published order ms: published 135.012"),
         ("overlap-figures.csv", ["5700", "5712"], "pairs ms: published 5712"),
-        ("overlap-gains.csv", ["20.99203", "18.9"], "Qwen3-30B, HybridEP, step without / with"),
+        ("overlap-gains.csv", ["31.31", "28.31"], "Qwen3-30B, NCCL alltoall, step without / with"),
         ("overlap-pair.csv", ["9.018,", "7.018,"], "one after the other ms: published 244.069"),
     ] {
         let (_folder, output) = edited(name, edit);

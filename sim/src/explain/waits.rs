@@ -253,7 +253,12 @@ impl<'a> Waits<'a> {
             let step = self.step(stage, at);
             let arrived = self.arrival(stage, step, spans[at]).map(|transfer| transfer.made);
             let met = || self.meeting(stage, step, spans[at]).map(|collective| collective.made);
-            if arrived.or_else(met).is_some_and(|made| made < moment) {
+            let copied = || match self.on_host(stage, step, spans[at])?.0 {
+                Wait::HostCopy(copy) => Some(copy.back[0]),
+                Wait::HostRoom(copy) => Some(copy.out[0]),
+                _ => None,
+            };
+            if arrived.or_else(met).or_else(copied).is_some_and(|begun| begun < moment) {
                 return true;
             }
         }

@@ -4,7 +4,7 @@ use super::table;
 use crate::reference::markdown::prose;
 
 /// What was found.
-const TEXT: &str = include_str!("../../../scenarios/paper/independent-check.csv");
+const TEXT: &str = scenarios::PAPER.text("independent-check.csv");
 
 /// What it is.
 const LABEL: &str = "independent check of 2026-11-28, on rows the project was never given; figures by whoever checked, \
