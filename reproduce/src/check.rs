@@ -30,8 +30,8 @@ impl Evidence {
         match self {
             Self::Computed => "computed: orders and packings",
             Self::ClosedForm => "closed form",
-            Self::Fitted => "measured, in the fit",
-            Self::HeldOut => "measured, outside the fit",
+            Self::Fitted => "measured (in the fit)",
+            Self::HeldOut => "measured (outside the fit)",
             Self::Inequality => "inequality",
         }
     }

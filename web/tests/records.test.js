@@ -1,11 +1,13 @@
 // The table of records is that of the command line.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 import { onPage } from "./browser.js";
 import { json } from "./program.js";
 
+const EVIDENCE = fileURLToPath(new URL("../../results/evidence.csv", import.meta.url));
 const FOLDER = fileURLToPath(new URL("../../results/records", import.meta.url));
 
 onPage("the records are those of the command line, in families, with what is proved", { link: { view: "records" } }, async (opened) => {
@@ -15,7 +17,7 @@ onPage("the records are those of the command line, in families, with what is pro
     one.name, millis(one.cost_ns), millis(one.bound_ns), one.gap === 0 ? "optimal" : `${(100 * one.gap).toFixed(2)} %`,
     one.by === one.bound_by ? one.by : `${one.by}; bound: ${one.bound_by}`,
   ]);
-  const shown = await opened.page.$$eval("#records tbody", (all) => all.map((one) => ({
+  const shown = await opened.page.$$eval("#records [aria-label='Records'] tbody", (all) => all.map((one) => ({
     family: one.querySelector("th")?.textContent ?? "",
     rows: [...one.querySelectorAll("tr")].slice(1).map((row) => [...row.children].map((cell) => cell.textContent ?? "")),
   })));
@@ -33,4 +35,8 @@ onPage("the records are those of the command line, in families, with what is pro
     assert.ok(family.endsWith(`(${optimal} of ${rows.length} proved optimal)`), family);
   }
   assert.equal(await opened.page.$eval("#records", (one) => one.checkVisibility()), true);
+  // Checked cells of published tables by evidence, as `reproduce` has written them.
+  const evidence = await opened.page.$$eval("#records [aria-label='Published tables'] tr", (all) =>
+    all.map((row) => [...row.children].map((cell) => cell.textContent ?? "").join(",")));
+  assert.deepEqual(evidence, readFileSync(EVIDENCE, "utf8").trimEnd().split("\n"));
 });

@@ -389,8 +389,8 @@ fn published() -> Vec<Line> {
         };
         for cells in results(&format!("{table}.csv")) {
             let errors = match cells["evidence"].as_str() {
-                "measured, in the fit" => &mut line.fitted,
-                "measured, outside the fit" => &mut line.held_out,
+                "measured (in the fit)" => &mut line.fitted,
+                "measured (outside the fit)" => &mut line.held_out,
                 _ => continue,
             };
             if cells["column"] == column {
