@@ -90,21 +90,27 @@ pub fn advise(context: &Context<'_>, question: &AdviceQuestion) -> Result<Advice
     Ok(Advice { notes, document, current, calibration, changes, without_gain, interrupted, source })
 }
 
-/// The predicted step of the run of `question` in seconds, without its measured steps, and its error bar in words.
+/// The predicted step of the run of `question` in seconds, without its measured steps, with the global batch that is
+/// given; and in words that batch, if it is another than the run's, and the error bar.
 ///
 /// # Errors
 /// Those of [`advise`].
 pub fn predicted(
     context: &Context<'_>,
     question: &AdviceQuestion,
-) -> Result<(f64, Option<String>), Diagnostic> {
-    let Run { imported, folder, .. } = read(context, question)?;
-    let document = Document { plans: Some(1), ..imported.document };
+    batch: Option<u64>,
+) -> Result<(f64, String), Diagnostic> {
+    let (imported, own) = run_of(context, question)?;
+    let folder = own.parent().unwrap_or(Path::new("")).to_owned();
+    let batch = batch.unwrap_or(imported.document.batch);
+    let words =
+        (batch != imported.document.batch).then(|| format!(" of a global batch of {batch}"));
+    let document = Document { plans: Some(1), batch, ..imported.document };
     let asked = planning::check(context, &folder, &document, memory_error()?)?;
     let answer = Planner { context, question: &asked }.answer(&Orders::default())?;
     let plan = answer.plans.first().ok_or_else(no_setup)?;
-    let bar = plan.error.map(interval_in_words);
-    Ok((seconds(plan.step), bar))
+    let bar = plan.error.map(|error| format!(", error bar {}", interval_in_words(error)));
+    Ok((seconds(plan.step), words.into_iter().chain(bar).collect()))
 }
 
 /// A run whose changes are tried.
@@ -128,42 +134,66 @@ struct Run {
     source: Option<Source>,
 }
 
-/// Reads the files of `question`: the first with a set-up, and the iterations of all of them.
-fn read(context: &Context<'_>, question: &AdviceQuestion) -> Result<Run, Diagnostic> {
+/// The first of the files of `question` with a set-up.
+fn run_of<'a>(
+    context: &Context<'_>,
+    question: &'a AdviceQuestion,
+) -> Result<(Imported, &'a Path), Diagnostic> {
     let mut failed = None;
-    let mut found: Option<(Imported, &Path)> = None;
     for path in &question.files {
         match import::read_run(context, path, &question.given) {
-            Ok(imported) if found.is_none() => found = Some((imported, path)),
-            Ok(_) => {}
+            Ok(imported) => return Ok((imported, path)),
             Err(error) => failed = failed.or(Some(error)),
         }
     }
-    let Some((imported, own)) = found else {
-        let none = || Diagnostic::new("there is no file to read: name a script or a log");
-        return Err(failed.unwrap_or_else(none));
-    };
-    let tokens = import::tokens_per_device(&imported.document);
-    let mut measured = imported.measured.clone();
-    for path in question.files.iter().filter(|path| path.as_path() != own) {
-        let more = import::read_measured(context, path, tokens)?;
-        let Some(more) = more else {
-            let cause = "it has neither arguments nor three steady iterations";
-            return Err(Diagnostic::unreadable(path, cause).with_help(
-                "give a log of Megatron-LM, NeMo, Primus or torchtitan with its iterations",
-            ));
-        };
-        context.warn(format!("{}: {}", quote::path(path), more.in_words()));
-        measured = Some(more);
-    }
-    let folder = own.parent().unwrap_or(Path::new("")).to_owned();
+    let none = || Diagnostic::new("there is no file to read: name a script or a log");
+    Err(failed.unwrap_or_else(none))
+}
+
+/// Reads the files of `question`: the first with a set-up, and the iterations of all of them.
+fn read(context: &Context<'_>, question: &AdviceQuestion) -> Result<Run, Diagnostic> {
+    let (mut imported, own) = run_of(context, question)?;
     let source = import::script(context, own)?.map(|text| Source {
         path: own.to_owned(),
         text,
         given: question.given.clone(),
     });
+    let tokens = import::tokens_per_device(&imported.document);
+    let mut measured = imported.measured.clone();
+    for path in question.files.iter().filter(|path| path.as_path() != own) {
+        let log = import::read_log(context, path, tokens)?;
+        let unlike = log.unlike(&imported.document, imported.has_devices());
+        if !unlike.is_empty() {
+            let (log, own) = (quote::path(path), quote::path(own));
+            let message = format!("{log} is of another run than {own}: {}", unlike.join("; "));
+            return Err(Diagnostic::file(path, message).with_help(OTHER_RUN));
+        }
+        let more = log.measured();
+        let more = more.map_err(|why| Diagnostic::unreadable(path, &why).with_help(LOGS))?;
+        // Every argument stands in a dump, also those that a launcher adds to a script.
+        let exact = source.is_some() && log.is_whole();
+        match exact.then(|| import::read_run(context, path, &question.given)) {
+            Some(Ok(dump)) => {
+                imported = dump;
+                let (log, own) = (quote::path(path), quote::path(own));
+                imported
+                    .notes
+                    .push(format!("{log} has all arguments: they count, not those of {own}"));
+            }
+            _ => context.warn(format!("{}: {}", quote::path(path), more.in_words())),
+        }
+        measured = Some(more);
+    }
+    let folder = own.parent().unwrap_or(Path::new("")).to_owned();
     Ok(Run { imported, folder, measured, source })
 }
+
+/// What helps against a log of another run.
+const OTHER_RUN: &str = "give the log of this set-up, or the log alone if it begins with the arguments of \
+                         Megatron-LM; without a log the answer is not calibrated";
+/// What helps against a log without steady iterations.
+const LOGS: &str = "give a log of Megatron-LM, DeepSpeed, NeMo, Primus or torchtitan with its iterations; without a \
+                    log the answer is not calibrated";
 
 fn no_setup() -> Diagnostic {
     Diagnostic::new("the question has no set-up to advise on").with_help(

@@ -32,7 +32,7 @@ use question::quote;
 use serde::Serialize;
 
 use self::arguments::Arguments;
-pub use self::measured::Measured;
+pub use self::measured::{Log, Measured};
 use self::source::Source;
 use crate::SizesDocument;
 use crate::document::Document;
@@ -79,6 +79,12 @@ impl Imported {
     #[must_use]
     pub fn left_out_in_words(&self) -> Option<String> {
         left_out_in_words("a plan", &self.left_out)
+    }
+
+    /// Whether the file says how many devices there are, as notes have it.
+    #[must_use]
+    pub fn has_devices(&self) -> bool {
+        !self.notes.iter().any(|note| note.contains("how many devices"))
     }
 
     /// The question as a file, with the notes in front.
@@ -239,17 +245,13 @@ pub fn read_run(context: &Context<'_>, path: &Path, given: &Given) -> Result<Imp
     of_source(&source, given)
 }
 
-/// The iterations of the log `path`, of `tokens` of each device a step; `None` without enough steady ones.
+/// The log `path`, of `tokens` of each device a step.
 ///
 /// # Errors
 /// If the file cannot be read.
-pub fn read_measured(
-    context: &Context<'_>,
-    path: &Path,
-    tokens: f64,
-) -> Result<Option<Measured>, Diagnostic> {
+pub fn read_log(context: &Context<'_>, path: &Path, tokens: f64) -> Result<Log, Diagnostic> {
     let bytes = context.read_bytes(path, MOST_BYTES)?;
-    Ok(Measured::of(&String::from_utf8_lossy(&bytes), tokens))
+    Ok(Log::of(&String::from_utf8_lossy(&bytes), tokens))
 }
 
 /// The text of `path`, if it is a launch script with arguments of Megatron-LM.
@@ -282,7 +284,11 @@ fn of_source(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic>
         return Err(source.wrong(message).with_help(format!("`debubble rl {file}` answers it")));
     }
     let Some(format) = formats().find(|format| (format.is_it)(source)) else {
-        return Err(source.unknown(KINDS));
+        let help = match Log::of(source.text, 1.0).has_iterations() {
+            true => "it has iterations, but no arguments: name the script of the run before it",
+            false => KINDS,
+        };
+        return Err(source.unknown(help));
     };
     let mut given = given.clone();
     let is_system = |name: &&mut String| cfg!(feature = "recipes") && name.ends_with(".json");
@@ -290,8 +296,19 @@ fn of_source(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic>
         *machine = simulators::machine(machine).map_err(Diagnostic::new)?;
     }
     let mut imported = (format.read)(source, &given)?;
-    imported.measured = Measured::of(source.text, tokens_per_device(&imported.document));
-    imported.notes.extend(imported.measured.as_ref().map(Measured::in_words));
+    let log = Log::of(source.text, tokens_per_device(&imported.document));
+    let unlike = log.unlike(&imported.document, imported.has_devices());
+    match log.measured() {
+        _ if !log.has_iterations() => {}
+        _ if !unlike.is_empty() => {
+            imported.notes.push(format!("the iterations do not count: {}", unlike.join("; ")));
+        }
+        Ok(measured) => {
+            imported.notes.push(measured.in_words());
+            imported.measured = Some(measured);
+        }
+        Err(why) => imported.notes.push(format!("the iterations do not count: {why}")),
+    }
     Ok(imported)
 }
 

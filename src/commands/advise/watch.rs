@@ -11,7 +11,7 @@ use planning::import::{self, tokens_per_device};
 use question::{Context, format};
 use serde::Serialize;
 
-use super::tail::Tail;
+use super::tail::{Tail, is_stream};
 use crate::commands::{Verdict, note};
 use crate::error::Error;
 use crate::host::Host;
@@ -34,6 +34,9 @@ pub(super) fn run(
         return Err(Error::question("there is no log to follow"));
     };
     let mut tail = Tail::new(path);
+    // What is read of a pipe is gone: only the tail reads it.
+    let files = question.files.iter().filter(|path| !is_stream(path)).cloned().collect();
+    let question = &AdviceQuestion { files, given: question.given.clone() };
     let mut watcher = Watcher::new(tokens(question));
     let mut grown = Instant::now();
     while !interrupt::pressed() {
@@ -88,11 +91,11 @@ fn said(
     }
     let mut words = alarm.words();
     if alarm.cause == Cause::Steady
-        && let Some(more) = predicted(question, alarm.now)
+        && let Some(more) = predicted(question, alarm)
     {
         words = format!("{words}; {more}");
     }
-    let Alarm { iteration, before, now, cause } = alarm;
+    let Alarm { iteration, before, now, cause, .. } = alarm;
     match json {
         true => {
             let line = Json {
@@ -110,15 +113,14 @@ fn said(
     Ok(out.flush()?)
 }
 
-/// The prediction of the step beside the measured one; none where no file has the set-up.
-fn predicted(question: &AdviceQuestion, measured: f64) -> Option<String> {
+/// The prediction of the step of `alarm` beside the measured one; none where no file has the set-up.
+fn predicted(question: &AdviceQuestion, alarm: &Alarm) -> Option<String> {
     let host = Host::default();
     let context = Context::new(&host);
-    match answer::advise::predicted(&context, question) {
-        Ok((step, error)) => {
-            let off = format::signed_percent(measured / step - 1.0);
-            let bar = error.map_or_else(String::new, |bar| format!(", error bar {bar}"));
-            Some(format!("{step:.3} s predicted{bar}: {off} of that"))
+    match answer::advise::predicted(&context, question, alarm.batch) {
+        Ok((step, words)) => {
+            let off = format::signed_percent(alarm.now / step - 1.0);
+            Some(format!("{step:.3} s predicted{words}: {off} of that"))
         }
         Err(error) => {
             note(&format!("nothing is predicted: {}", error.message));

@@ -1,7 +1,8 @@
 //! Lines of logs: iterations with their time, memory, timers, and events between iterations.
 //!
 //! Formats, read in 2026: Megatron-LM's `training_log` and `timers.py`, and those of Megatron-DeepSpeed, Primus and
-//! Megatron-Bridge, which follow it; NeMo's progress lines; torchtitan's `components/metrics.py`.
+//! Megatron-Bridge, which follow it; the pipeline engine of DeepSpeed; NeMo's progress lines; torchtitan's
+//! `components/metrics.py`.
 
 use pipeline::Bytes;
 
@@ -13,6 +14,8 @@ const MOST: usize = 1 << 14;
 pub enum Event {
     /// An iteration, or the mean of several.
     Step(Step),
+    /// An iteration whose time is not known, and why: it ..
+    Unclear(&'static str),
     /// A peak of the memory of one device.
     Memory(Bytes),
     /// An evaluation of the model has ended.
@@ -63,7 +66,7 @@ pub struct Timer {
 pub fn event(line: &str) -> Option<Event> {
     let line = &plain(line);
     if let Some(step) = step(line) {
-        return Some(Event::Step(step));
+        return Some(step);
     }
     if let Some(peak) = memory(line) {
         return Some(Event::Memory(peak));
@@ -95,15 +98,25 @@ fn plain(line: &str) -> String {
     text
 }
 
-fn step(line: &str) -> Option<Step> {
-    let milliseconds = value(line, "elapsed time per iteration (ms)")
-        .or_else(|| value(line, "elapsed_time_per_iteration_ms"));
-    let seconds = milliseconds
-        .map(|one| one / 1000.0)
-        .or_else(|| value(line, "train_step_timing in s"))
-        .or_else(|| value(line, "Step Time "));
-    let pace = match seconds {
-        Some(seconds) => Pace::Seconds(seconds),
+/// Names of the time of an iteration, and how many of its units a second has.
+const TIMES: [(&str, f64); 6] = [
+    ("elapsed time per iteration (ms)", 1e3),
+    ("elapsed_time_per_iteration_ms", 1e3),
+    // Forks of Megatron-DeepSpeed.
+    ("elapsed time per iteration (s)", 1.0),
+    ("train_step_timing in s", 1.0),
+    ("Step Time ", 1.0),
+    // The pipeline engine of DeepSpeed.
+    ("iter time (s)", 1.0),
+];
+/// What is wrong with a number such as 843,125.
+const COMMA: &str = "has a comma that may stand before decimals or thousands";
+
+fn step(line: &str) -> Option<Event> {
+    let time = |(name, units): &(&str, f64)| Some((parsed(behind(line, name)?)?, *units));
+    let pace = match TIMES.iter().find_map(time) {
+        Some(((_, true), _)) => return Some(Event::Unclear(COMMA)),
+        Some(((time, _), units)) => Pace::Seconds(time / units),
         None => {
             // torchtitan prints a step with its loss and its rate.
             let is_step = line.contains("step:") && line.contains("loss:");
@@ -115,11 +128,12 @@ fn step(line: &str) -> Option<Step> {
         .and_then(whole);
     let number = number_after(line, "iteration")
         .or_else(|| value(line, "global_step").and_then(whole))
-        .or_else(|| value(line, "step").and_then(whole));
+        .or_else(|| value(line, "step").or_else(|| value(line, "steps")).and_then(whole));
     let tflops = value(line, "throughput per GPU (TFLOP/s/GPU)")
         .or_else(|| value(line, "GPU utilization"))
+        .or_else(|| value(line, "TFLOPs"))
         .or_else(|| value(line, "tflops"));
-    Some(Step { number, pace, batch, tflops, memory: memory_of_step(line) })
+    Some(Event::Step(Step { number, pace, batch, tflops, memory: memory_of_step(line) }))
 }
 
 /// The peak of memory in `line`: what the allocator held, in the units that each trainer prints.
@@ -169,13 +183,18 @@ fn timer(line: &str) -> Option<Timer> {
 
 /// The positive number behind `name` and a colon or an equals sign. Of a value and its mean, `a/b`, the value.
 fn value(line: &str, name: &str) -> Option<f64> {
+    number(behind(line, name)?)
+}
+
+/// What follows `name` and a colon or an equals sign.
+fn behind<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     let mut from = 0;
     while let Some(at) = line.get(from..)?.find(name) {
         let (start, end) = (from + at, from + at + name.len());
         let is_word = start == 0 || !line.as_bytes()[start - 1].is_ascii_alphanumeric();
         let rest = line.get(end..)?.trim_start();
         if let Some(rest) = rest.strip_prefix([':', '=']).filter(|_| is_word) {
-            return number(rest);
+            return Some(rest);
         }
         from = end;
     }
@@ -190,13 +209,29 @@ fn number_after(line: &str, name: &str) -> Option<u64> {
     digits.parse().ok()
 }
 
-/// The positive number at the start of `text`, in which commas may group digits.
+/// The positive number at the start of `text`.
 fn number(text: &str) -> Option<f64> {
+    parsed(text).map(|(number, _)| number)
+}
+
+/// The positive number at the start of `text`, and whether its comma may as well stand before decimals. Commas group
+/// digits where all groups behind are of three; else the only one stands before decimals.
+fn parsed(text: &str) -> Option<(f64, bool)> {
     let is_part = |c: &char| c.is_ascii_digit() || ".,eE+-".contains(*c);
     let digits: String = text.trim_start().chars().take_while(is_part).take(40).collect();
-    let digits = digits.replace(',', "");
-    let number: f64 = digits.parse().ok()?;
-    (number.is_finite() && number > 0.0).then_some(number)
+    let digits = digits.trim_end_matches(',');
+    let groups: Vec<&str> = digits.split(',').collect();
+    let is_three = |group: &&str| group.split('.').next().is_some_and(|whole| whole.len() == 3);
+    let is_first = groups[0].len() <= 3 && !groups[0].starts_with('0');
+    let is_grouped = is_first && groups[1..].iter().all(is_three);
+    let plain = match groups[..] {
+        [whole, decimals] if !is_grouped => format!("{}.{decimals}", whole.replace('.', "")),
+        _ if is_grouped => digits.replace(',', ""),
+        _ => digits.to_owned(),
+    };
+    let number: f64 = plain.parse().ok()?;
+    let is_unclear = is_grouped && groups.len() == 2 && !digits.contains('.');
+    (number.is_finite() && number > 0.0).then_some((number, is_unclear))
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Bounded above, and positive.
@@ -291,5 +326,40 @@ mod tests {
         for line in lines {
             assert_eq!(event(line), None, "{line:?}");
         }
+    }
+    #[test]
+    fn seconds_and_steps_of_deepspeed_are_read() {
+        let of_fork = "[default7]: iteration   12/  500 | consumed samples: 768 | elapsed time per iteration (s): 104.60 | \
+            learning rate: 1.0E-05 | global batch size:  2048 | samples per second: 19.579 | TFLOPs: 149.60 |";
+        let step = step_of(of_fork);
+        assert_eq!((step.number, step.pace), (Some(12), Pace::Seconds(104.6)));
+        assert_eq!((step.batch, step.tflops), (Some(2048), Some(149.6)));
+        let of_engine = "steps: 40 loss: 7.1042 iter time (s): 0.523 samples/sec: 61.185";
+        let step = step_of(of_engine);
+        assert_eq!((step.number, step.pace), (Some(40), Pace::Seconds(0.523)));
+    }
+
+    #[test]
+    fn commas_part_decimals_or_thousands_or_are_refused() {
+        let of = |time: &str| {
+            event(&format!("iteration 3/ 9 | elapsed time per iteration (ms): {time} |"))
+        };
+        for (time, milliseconds) in [
+            ("843,1", 843.1),
+            ("1147,600", 1147.6),
+            ("0,843", 0.843),
+            ("21,480.5", 21480.5),
+            ("1.147,6", 1147.6),
+            ("1,234,567", 1_234_567.0),
+            ("843,", 843.0),
+        ] {
+            let step = of(time).map(|event| match event {
+                Event::Step(step) => step.pace,
+                other => panic!("{time}: {other:?}"),
+            });
+            assert_eq!(step, Some(Pace::Seconds(milliseconds / 1e3)), "{time}");
+        }
+        assert_eq!(of("843,125"), Some(Event::Unclear(COMMA)));
+        assert_eq!(of("1,2,3"), None);
     }
 }

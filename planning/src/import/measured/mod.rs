@@ -1,7 +1,9 @@
 //! Measured iterations of a log.
 
 pub mod line;
+pub mod regimes;
 pub mod steady;
+mod unlike;
 pub mod watch;
 
 use std::collections::BTreeMap;
@@ -11,12 +13,20 @@ use pipeline::Bytes;
 use question::format;
 
 use self::line::{Event, Pace, Timer};
-use self::steady::{Class, Timed, classes, median};
+use self::regimes::{Regime, regimes};
+use self::steady::{Class, NEAR, Timed, classes, median, unsteady, usual};
+use super::arguments::dumped;
 
 /// The most iterations of a log that are kept: later ones take the place of earlier ones.
 const MOST: usize = 1 << 20;
 /// The fewest steady iterations that determine a step.
 pub const FEWEST: usize = 3;
+/// The iterations among which another rank may print one again.
+const RANKS: usize = 64;
+/// The shortest and the longest step that there may be, in seconds.
+const POSSIBLE: std::ops::Range<f64> = 1e-7..1e7;
+/// The regimes that are named, of several the last.
+const NAMED: usize = 4;
 
 /// The iterations of a log.
 #[derive(Clone, PartialEq, Debug)]
@@ -33,16 +43,11 @@ pub struct Measured {
     pub tflops: Option<f64>,
     /// Timers over all steady steps: the medians of their least and largest times over ranks.
     pub timers: Vec<Timer>,
+    /// Changes of the step, and iterations that could not be read, a phrase each.
+    pub remarks: Vec<String>,
 }
 
 impl Measured {
-    /// The iterations in `text`, of `tokens` of each device a step. `None` without [`FEWEST`] steady ones.
-    pub(super) fn of(text: &str, tokens: f64) -> Option<Self> {
-        let mut log = Log { tokens, ..Log::default() };
-        text.lines().filter_map(line::event).for_each(|event| log.add(&event));
-        log.measured()
-    }
-
     /// The same in words.
     #[must_use]
     pub fn in_words(&self) -> String {
@@ -54,17 +59,13 @@ impl Measured {
         if let [Some(low), Some(high)] = spread {
             let _ = write!(text, ", nine in ten from {low:.3} to {high:.3} s");
         }
-        let name = |class: Class| Class::LEFT_OUT.iter().find(|(one, _)| *one == class);
-        let apart: Vec<String> = left_out
-            .iter()
-            .filter_map(|(class, count)| Some(format!("{count} {}", name(*class)?.1)))
-            .collect();
-        if !apart.is_empty() {
-            let _ = write!(text, "; left out: {}", apart.join(", "));
+        if !left_out.is_empty() {
+            let _ = write!(text, "; left out: {}", in_words(left_out));
         }
         if let Some(memory) = self.memory {
             let _ = write!(text, "; a device held {} at most", format::size(memory));
         }
+        self.remarks.iter().for_each(|remark| text += &format!("; {remark}"));
         text
     }
 
@@ -77,20 +78,48 @@ impl Measured {
     }
 }
 
+/// Iterations that do not count.
+fn in_words(left_out: &[(Class, usize)]) -> String {
+    let name = |class: Class| Class::LEFT_OUT.iter().find(|(one, _)| *one == class);
+    let words = |(class, count): &(Class, usize)| Some(format!("{count} {}", name(*class)?.1));
+    left_out.iter().filter_map(words).collect::<Vec<_>>().join(", ")
+}
+
 /// A log that is read line by line.
 #[derive(Clone, Default, Debug)]
 pub struct Log {
     /// The tokens of each device a step.
     pub tokens: f64,
     steps: Vec<Timed>,
+    /// The place of the first iteration since the last restart.
+    since: usize,
     tflops: Vec<Option<f64>>,
     timers: BTreeMap<String, Vec<[f64; 2]>>,
     memory: Option<Bytes>,
+    /// Numbers in a dump of arguments, by name.
+    stated: BTreeMap<&'static str, u64>,
+    /// Iterations whose time is not known, by what is wrong with it.
+    unclear: BTreeMap<&'static str, usize>,
     /// The event since the last iteration that may make the next one slow.
     behind: Option<Class>,
 }
 
 impl Log {
+    /// The log `text`, of `tokens` of each device a step.
+    #[must_use]
+    pub fn of(text: &str, tokens: f64) -> Self {
+        let mut log = Self { tokens, ..Self::default() };
+        for line in text.lines() {
+            line::event(line).iter().for_each(|event| log.add(event));
+            let stated = dumped(line).and_then(|(name, value)| {
+                let (name, _) = unlike::NAMES.iter().find(|(one, _)| *one == name)?;
+                Some((*name, value.parse().ok()?))
+            });
+            log.stated.extend(stated);
+        }
+        log
+    }
+
     /// Takes the next event.
     pub fn add(&mut self, event: &Event) {
         match event {
@@ -100,14 +129,24 @@ impl Log {
                     Pace::TokensPerDevice(rate) => self.tokens / rate,
                 };
                 self.memory = self.memory.max(step.memory);
+                let timed = Timed { number: step.number, seconds, batch: step.batch, behind: None };
+                if !POSSIBLE.contains(&seconds) {
+                    *self.unclear.entry("is none that a step takes").or_default() += 1;
+                    return;
+                }
+                if self.is_again(&timed) {
+                    return;
+                }
                 if self.steps.len() == MOST {
                     self.steps.drain(..MOST / 2);
                     self.tflops.drain(..MOST / 2);
+                    self.since = self.since.saturating_sub(MOST / 2);
                 }
                 let behind = self.behind.take();
-                self.steps.push(Timed { seconds, batch: step.batch, behind });
+                self.steps.push(Timed { behind, ..timed });
                 self.tflops.push(step.tflops);
             }
+            Event::Unclear(why) => *self.unclear.entry(why).or_default() += 1,
             Event::Memory(peak) => self.memory = self.memory.max(Some(*peak)),
             Event::Evaluation => self.behind = Some(Class::Evaluation),
             Event::Checkpoint => self.behind = Some(Class::Checkpoint),
@@ -129,26 +168,86 @@ impl Log {
         &self.steps
     }
 
-    /// The steady iterations so far; `None` for fewer than [`FEWEST`].
+    /// Whether another rank has printed `step` already: its number, with a time that is like its own. With another time
+    /// it is a restart, behind which iterations count again.
+    fn is_again(&mut self, step: &Timed) -> bool {
+        let mut known = self.steps[self.since..].iter().rev().take(RANKS);
+        let is_it = |one: &&Timed| step.number.is_some() && one.number == step.number;
+        let Some(one) = known.find(is_it) else { return false };
+        let is_like = (one.seconds / step.seconds - 1.0).abs() < NEAR;
+        if !is_like {
+            self.since = self.steps.len();
+        }
+        is_like
+    }
+
+    /// Whether the log says something of iterations.
     #[must_use]
-    pub fn measured(&self) -> Option<Measured> {
-        let classes = classes(&self.steps);
+    pub fn has_iterations(&self) -> bool {
+        !self.steps.is_empty() || !self.unclear.is_empty()
+    }
+
+    /// The steady iterations so far.
+    ///
+    /// # Errors
+    /// Why no time is that of a step, in words: there are fewer than [`FEWEST`], or they are not steady.
+    pub fn measured(&self) -> Result<Measured, String> {
+        let regimes = regimes(&self.steps, &usual(&self.steps));
+        let start = regimes.last().filter(|_| regimes.len() > 1).map_or(0, |last| last.start);
+        let classes = classes(&self.steps, start);
         let steady = || classes.iter().enumerate().filter(|(_, class)| **class == Class::Steady);
         let seconds: Vec<f64> = steady().map(|(at, _)| self.steps[at].seconds).collect();
-        if seconds.len() < FEWEST {
-            return None;
-        }
-        let tflops: Vec<f64> = steady().filter_map(|(at, _)| self.tflops[at]).collect();
         let count = |class: Class| classes.iter().filter(|one| **one == class).count();
         let left_out = Class::LEFT_OUT.iter().map(|(class, _)| (*class, count(*class)));
-        Some(Measured {
-            step: median(&seconds)?,
+        let left_out: Vec<_> = left_out.filter(|(_, count)| *count > 0).collect();
+        let remarks = self.remarks(&regimes);
+        let refused = |why: String| [vec![why], remarks.clone()].concat().join("; ");
+        let step = median(&seconds).filter(|_| seconds.len() >= FEWEST);
+        let step = step.ok_or_else(|| refused(self.too_few(seconds.len(), &left_out)))?;
+        if let Some(why) = unsteady(&seconds, count(Class::Outlier)) {
+            return Err(refused(format!("it has no steady state: {why}")));
+        }
+        let tflops: Vec<f64> = steady().filter_map(|(at, _)| self.tflops[at]).collect();
+        Ok(Measured {
+            step,
             steady: seconds,
-            left_out: left_out.filter(|(_, count)| *count > 0).collect(),
+            left_out,
             memory: self.memory,
             tflops: median(&tflops),
             timers: self.timers.iter().filter_map(|(name, times)| middle(name, times)).collect(),
+            remarks,
         })
+    }
+
+    /// That `steady` iterations are too few.
+    fn too_few(&self, steady: usize, left_out: &[(Class, usize)]) -> String {
+        let mut text = format!(
+            "it has {} iterations, {steady} of them steady, and calibration needs three steady iterations",
+            self.steps.len()
+        );
+        if !left_out.is_empty() {
+            let _ = write!(text, "; left out: {}", in_words(left_out));
+        }
+        text
+    }
+
+    /// Changes of the step, and iterations that could not be read.
+    fn remarks(&self, regimes: &[Regime]) -> Vec<String> {
+        let one = |regime: &Regime| {
+            let Regime { numbers: [from, to], step, .. } = regime;
+            format!("{step:.3} s in iterations {from} to {to}")
+        };
+        let named: Vec<String> =
+            regimes.iter().skip(regimes.len().saturating_sub(NAMED)).map(one).collect();
+        let changes = regimes.len().saturating_sub(1);
+        let times = if changes == 1 { "once".to_owned() } else { format!("{changes} times") };
+        let changed = (changes > 0).then(|| {
+            format!("the step changes {times}, and only the last part counts: {}", named.join(", "))
+        });
+        let unclear = self.unclear.iter();
+        let unclear =
+            unclear.map(|(why, count)| format!("{count} more iterations have a time that {why}"));
+        changed.into_iter().chain(unclear).collect()
     }
 }
 
@@ -175,19 +274,23 @@ mod tests {
     #[test]
     fn steady_iterations_are_those_past_the_warm_up() {
         let text = log(&[20.0, 3.0, 1.0, 1.01, 0.99, 1.0]);
-        let measured = Measured::of(&text, 0.0).unwrap();
+        let measured = Log::of(&text, 0.0).measured().unwrap();
         assert_eq!((measured.steady.len(), measured.step), (4, 1.0));
         assert_eq!(measured.left_out, [(Class::WarmUp, 2)]);
         let words = measured.in_words();
         assert!(words.contains("4 steady iterations: 1.000 s") && words.contains("2 of warm-up"));
-        assert_eq!(Measured::of(&log(&[1.0, 1.0]), 0.0), None);
+        let why = Log::of(&log(&[1.0, 1.0]), 0.0).measured().unwrap_err();
+        assert!(why.starts_with("it has 2 iterations, 2 of them steady, and"), "{why}");
     }
 
     #[test]
     fn rates_are_steps_by_the_tokens_of_a_device() {
-        let line =
-            "step: 2  loss: 7.1  memory: 10.00GiB(12.5%)  tps: 4,000  tflops: 300.0  mfu: 30.0%\n";
-        let measured = Measured::of(&line.repeat(4), 8_000.0).unwrap();
+        let line = |at: usize| {
+            format!(
+                "step: {at}  loss: 7.1  memory: 10.00GiB(12.5%)  tps: 4,000  tflops: 300.0  mfu: 30.0%\n"
+            )
+        };
+        let measured = Log::of(&(1..5).map(line).collect::<String>(), 8_000.0).measured().unwrap();
         assert_eq!((measured.step, measured.tflops), (2.0, Some(300.0)));
         assert_eq!(measured.memory, Some(Bytes(10 << 30)));
     }
@@ -199,8 +302,60 @@ mod tests {
         text += &log(&[5.0, 1.0]);
         text += "  successfully saved checkpoint from iteration 6 to /x\n";
         text += &log(&[4.0, 1.0, 7.0, 1.0, 1.0]);
-        let measured = Measured::of(&text, 0.0).unwrap();
+        let measured = Log::of(&text, 0.0).measured().unwrap();
         let expected = [(Class::Evaluation, 1), (Class::Checkpoint, 1), (Class::Outlier, 1)];
         assert_eq!(measured.left_out, expected);
+    }
+    #[test]
+    fn an_iteration_that_several_ranks_print_counts_once() {
+        let line = |rank: u64, at: u64| {
+            let time = 2000.0 + (at + 3 * rank) as f64;
+            format!("{rank}: iteration {at}/ 90 | elapsed time per iteration (ms): {time:.1} |\n")
+        };
+        let both = |rank: u64| (1..13).map(move |at| (rank, at));
+        let mixed = (1..13).flat_map(|at| [(0, at), (1, at)]).map(|(rank, at)| line(rank, at));
+        let apart = both(0).chain(both(1)).map(|(rank, at)| line(rank, at));
+        for text in [mixed.collect::<String>(), apart.collect()] {
+            assert_eq!(Log::of(&text, 0.0).measured().unwrap().steady.len(), 12);
+        }
+        // A restart is slow at first, and runs the same iterations again.
+        let text = log(&[1.0; 8]) + &log(&[3.0, 1.0, 1.0, 1.0]);
+        assert_eq!(Log::of(&text, 0.0).measured().unwrap().steady.len(), 11);
+    }
+
+    #[test]
+    fn a_changed_step_is_said_and_the_last_counts() {
+        let text = log(&[[20.0; 15], [35.0; 15]].concat());
+        let measured = Log::of(&text, 0.0).measured().unwrap();
+        assert_eq!((measured.step, measured.steady.len()), (35.0, 15));
+        assert_eq!(measured.left_out, [(Class::Earlier, 15)]);
+        let words = measured.in_words();
+        let said = "the step changes once, and only the last part counts: 20.000 s in iterations 1 to 15, \
+            35.000 s in iterations 16 to 30";
+        assert!(words.contains(said), "{words}");
+    }
+
+    #[test]
+    fn no_step_is_taken_where_there_is_none() {
+        let grown: Vec<f64> = (0..39).map(|at| 0.8 + 0.02 * f64::from(at)).collect();
+        let alternating: Vec<f64> = (0..40).map(|at| [0.8, 1.6][at % 2]).collect();
+        let absurd = " iteration 7/ 9 | elapsed time per iteration (ms): 1e-300 |\n".repeat(6);
+        let commas = " iteration 7/ 9 | elapsed time per iteration (ms): 843,125 |\n".repeat(6);
+        for (text, why) in [
+            (log(&grown), "no steady state: a step goes from"),
+            (
+                log(&alternating),
+                "no steady state: half of its steps lie between 0.800 s and 1.600 s",
+            ),
+            (
+                absurd,
+                "it has 0 iterations, 0 of them steady, and calibration needs three steady iterations; 6 more",
+            ),
+            (commas, "6 more iterations have a time that has a comma"),
+            (String::new(), "it has 0 iterations"),
+        ] {
+            let said = Log::of(&text, 0.0).measured().unwrap_err();
+            assert!(said.contains(why), "{said}");
+        }
     }
 }

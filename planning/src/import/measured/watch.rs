@@ -11,6 +11,8 @@ use super::steady::median;
 
 /// Steady iterations that say how long a step takes.
 const BASELINE: usize = 10;
+/// Iterations without a steady state, after which those before are forgotten.
+const FORGOTTEN: usize = 256;
 /// Iterations in a row whose median is compared.
 const WINDOW: usize = 5;
 /// The least relative change that counts.
@@ -27,6 +29,8 @@ pub struct Alarm {
     pub before: f64,
     /// The step now, in seconds.
     pub now: f64,
+    /// The samples of its global batch, if the log says them.
+    pub batch: Option<u64>,
     /// Why.
     pub cause: Cause,
 }
@@ -90,7 +94,7 @@ impl Alarm {
     /// In words: one line.
     #[must_use]
     pub fn words(&self) -> String {
-        let Self { iteration, before, now, cause } = self;
+        let Self { iteration, before, now, cause, .. } = self;
         let change = format::signed_percent(now / before - 1.0);
         let moved =
             format!("iteration {iteration}: {now:.3} s a step in place of {before:.3} s, {change}");
@@ -185,8 +189,11 @@ impl Watcher {
     }
 
     fn taken(&mut self, event: Event) -> Option<Alarm> {
+        let before = self.log.steps().len();
         self.log.add(&event);
         match event {
+            // Another rank may print the same iteration.
+            Event::Step(_) if self.log.steps().len() == before => None,
             Event::Step(step) => {
                 self.seen += 1;
                 self.number = step.number.unwrap_or(self.seen);
@@ -237,19 +244,27 @@ impl Watcher {
         }
         self.is_away = is_away;
         let cause = if is_away { self.cause() } else { Cause::Back };
-        Some(Alarm { iteration: self.number, before: self.baseline.as_ref()?.step, now, cause })
+        Some(self.alarm_of(self.baseline.as_ref()?.step, now, cause))
+    }
+
+    fn alarm_of(&self, before: f64, now: f64, cause: Cause) -> Alarm {
+        Alarm { iteration: self.number, before, now, batch: self.batch, cause }
     }
 
     /// The first steady step.
     fn steady(&mut self) -> Option<Alarm> {
-        let measured = self.log.measured().filter(|one| one.steady.len() >= BASELINE)?;
+        let measured = self.log.measured().ok().filter(|one| one.steady.len() >= BASELINE);
+        if measured.is_none() && self.log.steps().len() >= FORGOTTEN {
+            self.log = Log { tokens: self.log.tokens, ..Log::default() };
+        }
+        let measured = measured?;
         let deviations: Vec<f64> =
             measured.steady.iter().map(|one| (one / measured.step - 1.0).abs()).collect();
         let spread = median(&deviations)?;
         let step = measured.step;
         self.baseline = Some(Baseline { step, spread, timers: measured.timers });
         self.recent.clear();
-        Some(Alarm { iteration: self.number, before: step, now: step, cause: Cause::Steady })
+        Some(self.alarm_of(step, step, Cause::Steady))
     }
 
     /// Another batch: all before is forgotten.
@@ -259,8 +274,7 @@ impl Watcher {
         self.log = Log { tokens, ..Log::default() };
         self.recent.clear();
         self.is_away = false;
-        let cause = Cause::Batch { before, now };
-        Alarm { iteration: self.number, before: step, now: seconds, cause }
+        self.alarm_of(step, seconds, Cause::Batch { before, now })
     }
 
     /// The timer that has grown most, as a cause.
