@@ -133,6 +133,12 @@ impl InputKind {
         known.map(|(kind, _)| kind).or(value.is_array().then_some(Self::Trace))
     }
 
+    /// Whether a file of this kind is known by its keys.
+    #[must_use]
+    pub const fn has_keys(self) -> bool {
+        !matches!(self, Self::Trace | Self::Schedule | Self::Run)
+    }
+
     /// The kind, in words.
     #[must_use]
     pub const fn words(self) -> &'static str {

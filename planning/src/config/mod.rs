@@ -61,7 +61,7 @@ pub fn read(context: &Context<'_>, path: &Path, wanted: Wanted) -> Result<Model,
     let text = context.read_text(path, MAX_FILE)?;
     let file = File::new(path, &text);
     let keys = object(&file)?;
-    let Some(own) = adapters::of(&file, &keys)? else {
+    let Some(own) = adapters::of(&file, &keys).map_err(Diagnostic::of_kind)? else {
         return of_keys(&file, keys, wanted);
     };
     let text = context.read_text(&own.base, MAX_FILE)?;
