@@ -267,8 +267,8 @@ impl Config<'_> {
         let has = |layer: u64| {
             layer >= first
                 && last.is_none_or(|last| layer <= last)
-                && layer % frequency == 0
-                && (layer + 1) % step == 0
+                && layer.is_multiple_of(frequency)
+                && (layer + 1).is_multiple_of(step)
                 && !dense.contains(&layer)
                 && sparse.as_ref().is_none_or(|all| all.contains(&layer))
         };

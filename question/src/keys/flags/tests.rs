@@ -98,7 +98,8 @@ fn examples_keep_all_their_keys() {
         let scenario: Scenario = toml::from_str(text).unwrap();
         names(&serde_json::to_value(&scenario).unwrap())
     }
-    let read: [(_, fn(&str) -> BTreeSet<String>); 5] = [
+    type Read = fn(&str) -> BTreeSet<String>;
+    let read: [(_, Read); 5] = [
         (scenarios::ENCODERS, keys::<EncoderKeys>),
         (scenarios::FAILURES, keys::<FailureKeys>),
         (scenarios::FSDP, keys::<FsdpKeys>),
