@@ -45,11 +45,26 @@ pub fn progress(text: &str) {
 }
 
 /// Says what is wrong, with the line of the file it is about.
+/// Of a file that only another file names nothing is shown: whoever wrote the other one may read more than they may.
 pub fn error(error: &error::Error) {
+    let diagnostic = error.diagnostic();
+    let is_named = diagnostic.place.as_ref().is_none_or(|place| is_named(&place.file));
+    let diagnostic = if is_named { diagnostic } else { diagnostic.without_content() };
     match are_json() {
-        true => say_json(&error.diagnostic()),
-        false => print(&draw::text::diagnostic(&error.diagnostic())),
+        true => say_json(&diagnostic),
+        false => print(&draw::text::diagnostic(&diagnostic)),
     }
+}
+
+/// Whether the command line names `file`, or a folder that it lies in.
+fn is_named(file: &str) -> bool {
+    let is = |name: &str| {
+        let name = quote::clip(name);
+        let within = file.strip_prefix(name.trim_end_matches('/'));
+        name == file || within.is_some_and(|rest| rest.starts_with('/') && !rest.contains(".."))
+    };
+    let mut words = env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    file.is_empty() || words.any(|word| is(&word) || word.split(['=', ',', ':']).any(is))
 }
 
 /// Says `diagnostic` as a line of JSON.

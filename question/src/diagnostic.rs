@@ -7,6 +7,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::excerpt::{Excerpt, Position};
+use crate::kinds::InputKind;
 use crate::quote;
 use crate::{gone, nearest};
 
@@ -54,6 +55,9 @@ pub struct Place {
     /// The lines around it, if the text of the file is known.
     #[serde(skip)]
     pub excerpt: Option<Excerpt>,
+    /// Whether the keys of the file are those of a kind that is read: their names are no secret.
+    #[serde(skip)]
+    pub is_of_kind: bool,
 }
 
 impl Diagnostic {
@@ -77,13 +81,15 @@ impl Diagnostic {
             line: is_known.then_some(line),
             column: is_known.then_some(column),
             excerpt: is_known.then_some(excerpt),
+            is_of_kind: InputKind::of(text).is_some_and(InputKind::has_keys),
         };
         Self { place: Some(Box::new(place)), ..Self::new(message) }
     }
 
     /// An error about a file as a whole: it cannot be read, written or understood.
     pub fn file(file: &Path, message: String) -> Self {
-        let place = Place { file: quote::path(file), line: None, column: None, excerpt: None };
+        let file = quote::path(file);
+        let place = Place { file, line: None, column: None, excerpt: None, is_of_kind: false };
         let (help, key) = (None, None);
         Self { message, help, key, place: Some(Box::new(place)), fault: Fault::File }
     }
@@ -142,6 +148,35 @@ impl Diagnostic {
     /// is to blame may give it a place.
     pub fn is_placeless(&self) -> bool {
         self.fault == Fault::Question && self.place.is_none()
+    }
+
+    /// This diagnostic without anything of the content of its file: with its name, the place and the kind of fault.
+    #[must_use]
+    pub fn without_content(mut self) -> Self {
+        let Some(place) = &mut self.place else { return self };
+        let lines = place.excerpt.take().map_or(String::new(), |excerpt| excerpt.lines);
+        let is_of_kind = place.is_of_kind;
+        let secret = |text: &str| match is_of_kind {
+            true => quote::without(text, &['"'], ""),
+            false => quote::without(text, &['"', '`'], &lines),
+        };
+        let at = match (place.line, place.column) {
+            (Some(line), Some(column)) => format!("{}:{line}:{column}: ", place.file),
+            _ => String::new(),
+        };
+        self.message = at + &secret(&self.message);
+        let shown = "its lines are shown where the command line names it";
+        let help = self.help.map(|help| secret(&help) + "; ").unwrap_or_default();
+        self.help = Some(help + shown);
+        self.key = None;
+        self
+    }
+
+    /// This diagnostic of a file with keys of a kind that is read.
+    #[must_use]
+    pub fn of_kind(mut self) -> Self {
+        self.place.iter_mut().for_each(|place| place.is_of_kind = true);
+        self
     }
 
     /// This diagnostic with a remedy.

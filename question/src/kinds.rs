@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::diagnostic::Diagnostic;
-use crate::quote;
+use crate::{python_json, quote};
 
 /// The kind of a file.
 #[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,8 +104,9 @@ const TOML: [(InputKind, &[&str]); 13] = [
 impl InputKind {
     /// The kind of `text`, if its keys identify it.
     pub fn of(text: &str) -> Option<Self> {
-        if text.trim_start().starts_with(['{', '['])
-            && let Ok(value) = serde_json::from_str(text)
+        let json = python_json::as_json(text);
+        if json.trim_start().starts_with(['{', '['])
+            && let Ok(value) = serde_json::from_str(&json)
         {
             return Self::of_json(&value);
         }
@@ -130,6 +131,12 @@ impl InputKind {
         ];
         let known = kinds.into_iter().find(|(_, keys)| keys.iter().any(|key| has(key)));
         known.map(|(kind, _)| kind).or(value.is_array().then_some(Self::Trace))
+    }
+
+    /// Whether a file of this kind is known by its keys.
+    #[must_use]
+    pub const fn has_keys(self) -> bool {
+        !matches!(self, Self::Trace | Self::Schedule | Self::Run)
     }
 
     /// The kind, in words.
@@ -220,6 +227,12 @@ mod tests {
                 assert_eq!(InputKind::of(text), Some(kind), "{name}");
             }
         }
+    }
+
+    #[test]
+    fn a_config_as_python_writes_it_is_one() {
+        let config = "{\"hidden_size\": 4096, \"limit\": [Infinity, NaN]}";
+        assert_eq!(InputKind::of(config), Some(InputKind::ModelConfig));
     }
 
     #[test]

@@ -53,6 +53,7 @@ pub mod kinds;
 pub mod memory;
 pub mod nearest;
 pub mod noise;
+pub mod python_json;
 pub mod quote;
 mod read;
 pub mod replay;

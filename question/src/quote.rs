@@ -36,6 +36,22 @@ pub fn path(path: &Path) -> String {
     clip(&path.to_string_lossy())
 }
 
+/// `message` with an ellipsis for all from its first of `quotes` to its last, but for a command, and for each word that stands
+/// in `content`, too.
+pub(crate) fn without(message: &str, quotes: &[char], content: &str) -> String {
+    let mut text = message.to_owned();
+    if let Some((from, to)) = message.find(quotes).zip(message.rfind(quotes))
+        && !(message[from + 1..].starts_with("debubble ") && message.matches(quotes).count() == 2)
+    {
+        text.replace_range(from..=to, "`…`");
+    }
+    let is_word = |c: char| c.is_alphanumeric() || "_-./$".contains(c);
+    let known: std::collections::HashSet<&str> =
+        content.split(|c| !is_word(c)).filter(|word| word.len() > 2).collect();
+    let hidden = |word: &str| known.contains(word.trim_matches(|c| !is_word(c)));
+    text.split(' ').map(|word| if hidden(word) { "…" } else { word }).collect::<Vec<_>>().join(" ")
+}
+
 /// `message` on one line, with everything in it that is quoted or is one long word clipped.
 pub fn brief(message: &str) -> String {
     let mut text = String::new();

@@ -9,6 +9,7 @@ use draw::pictures::encoder as pictures;
 use draw::text;
 use question::Context;
 use question::encoder::EncoderKeys;
+use question::keys::flags::Flags;
 
 use super::width::Pictures;
 use super::{OUTPUT, Verdict, note, note_all, print_json};
@@ -49,7 +50,7 @@ pub struct Encoder {
     #[arg(value_name = "QUESTION.toml")]
     question: Option<PathBuf>,
     #[command(flatten)]
-    keys: EncoderKeys,
+    flags: Flags<EncoderKeys>,
     /// Print one JSON object instead of a table
     #[arg(long, help_heading = OUTPUT)]
     json: bool,
@@ -74,10 +75,8 @@ impl Encoder {
     pub fn run(self, out: &mut dyn Write) -> Result<Verdict, Error> {
         let host = Host::listening();
         let context = Context::new(&host);
-        let keys = match &self.question {
-            Some(path) => self.keys.over(&context, path)?,
-            None => self.keys,
-        };
+        let file = self.question.as_ref().map(|path| EncoderKeys::read(&context, path));
+        let keys = self.flags.over(file.transpose()?.unwrap_or_default())?;
         let answer = encoder(&context, &keys)?;
         note_all(&context);
         if answer.interrupted.is_some() {

@@ -275,3 +275,11 @@ fn the_file_of_a_question_is_under_its_flags() {
     assert_eq!(other["microbatches"], 8);
     assert!(step(&other, "1f1b", "first-stage") < step(&answer, "1f1b", "first-stage"));
 }
+
+#[test]
+fn a_key_of_a_file_holds_without_its_flag() {
+    let by_file = json("encoder scenarios/encoder/frozen.toml --schedule 1f1b --json");
+    let by_flag =
+        json("encoder scenarios/encoder/frozen.toml --schedule 1f1b --frozen-encoder --json");
+    assert_eq!(by_file["results"], by_flag["results"]);
+}

@@ -7,7 +7,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::cli::{debubble, refused, results, run, stdout};
+use crate::cli::{Folder, debubble, refused, results, run, stdout};
 
 const TIMES: &str = "--forward 10ms --backward-input 11ms --backward-weight 7ms --hop 500us";
 const SMALL: &str = "simulate --stages 4 --microbatches 8 --schedule 1f1b";
@@ -288,4 +288,70 @@ fn a_profile_with_a_bad_verdict_is_doubted() {
     let [said] = &doubts("simulate")[..] else { panic!("not one doubt") };
     assert!(said.contains("layer F (too few samples (1))"), "{said}");
     assert!(said.contains("`debubble calibrate`"), "{said}");
+}
+
+/// A question of a stranger may name files that the stranger may not read.
+#[test]
+fn files_that_another_file_names_are_not_quoted() {
+    let contents = [
+        "hiddenroot:$6$hiddensalt:19000:0:99999:7:::\n",
+        "hiddenkey = \"hiddenvalue\"\n",
+        "stages = \"hiddenvalue\"\nlayers = 'hiddenvalue'\n",
+        "{\"hidden_size\": \"hiddenvalue\", \"num_hidden_layers\": 1}",
+        "{\"hiddenkey\" \"hiddenvalue\"}",
+        "hiddenkey,hiddenvalue\nhidden1,hidden2\n",
+        "hidden one\nhidden two hidden three\n",
+    ];
+    let scenario = "stages = 4\nmicrobatches = 8\nschedule = \"1f1b\"\n";
+    let times = "forward = \"1ms\"\nbackward = \"2ms\"\nhop = \"1ms\"\n";
+    let plan = "tokens = 1e9\nbatch = 8\nsequence = 2048\n";
+    let (model, cluster) = ("model = \"llama3-8b\"\n", "[[cluster]]\ndevices = 8\nmachine = ");
+    let questions = [
+        ("simulate", format!("{scenario}profile = \"SECRET\"\n")),
+        ("simulate", format!("{scenario}{times}cluster = \"./SECRET\"\n")),
+        ("simulate", format!("{scenario}hop = \"1ms\"\nchain-file = \"SECRET\"\n")),
+        ("simulate", format!("{scenario}{times}microbatch-work-file = \"SECRET\"\n")),
+        ("simulate", format!("{scenario}{times}microbatch-lengths = \"file:SECRET\"\n")),
+        ("simulate", format!("{scenario}{times}slowdown-profile = \"SECRET\"\n")),
+        ("simulate", format!("stages = 4\nmicrobatches = 8\n{times}schedule = \"./SECRET\"\n")),
+        ("plan", format!("{plan}model = \"SECRET\"\n{cluster}\"h100\"\n")),
+        ("plan", format!("{plan}model = \"SECRET.json\"\n{cluster}\"h100\"\n")),
+        ("plan", format!("{plan}{model}{cluster}\"SECRET.toml\"\n")),
+        ("fsdp", "lengths = \"file:SECRET\"\n".to_owned()),
+        ("fsdp", "lengths = \"file:SECRET:hiddenkey\"\n".to_owned()),
+        ("rl", "model = \"SECRET\"\nmachine = \"h100\"\n".to_owned()),
+        ("rl", "model = \"qwen2.5-7b\"\nmachine = \"SECRET.toml\"\n".to_owned()),
+        ("encoder", "model = \"SECRET\"\nmachine = \"h100\"\nencoder-hidden = 64\n".to_owned()),
+    ];
+    for content in contents {
+        let folder = Folder::new();
+        for name in ["SECRET", "SECRET.toml", "SECRET.json"] {
+            folder.with(name, content);
+        }
+        for (command, question) in &questions {
+            let file = folder.with("question.toml", question);
+            for form in [&[command, file.as_str()][..], &[command, &file, "--json"]] {
+                let output = debubble(form);
+                assert_eq!(output.status.code(), Some(2), "{command}: {question}");
+                let stderr = String::from_utf8_lossy(&output.stderr).replace("hidden_size", "");
+                let stderr = stderr.replace("--hidden", "").replace("hidden-", "");
+                for secret in [
+                    "hiddenkey",
+                    "hiddenvalue",
+                    "hiddenroot",
+                    "hiddensalt",
+                    "hidden1",
+                    "hidden one",
+                ] {
+                    let asked = question.contains(secret);
+                    assert!(asked || !stderr.contains(secret), "{question}\n{content}\n{stderr}");
+                }
+            }
+        }
+    }
+    // What the user names is shown.
+    let folder = Folder::new();
+    let named = folder.with("named.toml", contents[1]);
+    let output = debubble(["encoder", &named]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("hiddenkey"));
 }

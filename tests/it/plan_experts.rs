@@ -136,7 +136,7 @@ fn measured_counts_are_read_and_checked() {
     }
     for (counts, said) in [
         (line[1..].join(","), "list 1 has 63 counts, but a layer has 64 experts"),
-        (line.join(",").replace("9000,9000", "9000,many"), "`many` is no count of tokens"),
+        (line.join(",").replace("9000,9000", "9000,many"), "is no count of tokens"),
         (String::new(), "no token was counted"),
         (
             line.join(",").replacen("18000", "9000000", 1),

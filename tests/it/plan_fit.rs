@@ -58,7 +58,7 @@ fn measured(share: f64) -> (TempDir, Vec<f64>) {
     let slow = a100.replace("[efficiency]\n", &changed).replace("\nmemory = 0.7847\n", &memory);
     assert!(slow.contains(&changed) && slow.contains(&memory), "the file of the A100 has changed");
     fs::write(folder.path().join("slow.toml"), slow).unwrap();
-    write_table(folder.path(), &[1.0; 5]);
+    write_table(folder.path(), &[100.0; 5]);
     let predicted = json(&["--fit", "measured.csv", "--machine", "slow.toml"], folder.path());
     let rows = predicted["rows"].as_array().unwrap();
     let seconds: Vec<f64> = rows.iter().map(|row| row["base"].as_f64().unwrap()).collect();
@@ -141,6 +141,9 @@ fn what_is_wrong_is_told_with_its_line() {
     };
     let text = ask(&table.replace("2.2", "fast"));
     assert!(text.contains("step-seconds is `fast`") && text.contains("measured.csv:3"), "{text}");
+    let text = ask(&table.replace("2.2", "2.2e-9"));
+    assert!(text.contains("2.200e-9 s is above the peak of 8 h100"), "{text}");
+    assert!(text.contains("measured.csv:3"), "{text}");
     let text = ask(&table.replace("8,2,1", "8,2,5"));
     assert!(text.contains("measured.csv:3"), "{text}");
     let text = ask(&table.replace("tp,", "tensr,"));

@@ -266,7 +266,7 @@ mod flags {
     fn a_study_without_flags_is_the_default() {
         assert_eq!(over(&Object::new(), fsdp::FsdpKeys::default()), fsdp::FsdpKeys::default());
         assert_eq!(over(&Object::new(), rl::RlKeys::default()), rl::RlKeys::default());
-        assert_eq!(parsed::<encoder::EncoderKeys>(&Object::new()), encoder::EncoderKeys::default());
+        assert_eq!(over(&Object::new(), encoder::EncoderKeys::default()), encoder::EncoderKeys::default());
     }
 
     /// `keys` with those of `written` over them, given as flags.
@@ -298,7 +298,7 @@ mod flags {
             keys in some::<Keys>(),
             [study, other_study] in [some::<fsdp::FsdpKeys>(), some::<fsdp::FsdpKeys>()],
             [step, other_step] in [some::<rl::RlKeys>(), some::<rl::RlKeys>()],
-            front in some::<encoder::EncoderKeys>(),
+            [front, other_front] in [some::<encoder::EncoderKeys>(), some::<encoder::EncoderKeys>()],
             changes in some::<replay::ReplayKeys>(),
         ) {
             prop_assert_eq!(parsed::<Keys>(&keys), read::<Keys>(&keys.into())?);
@@ -313,7 +313,9 @@ mod flags {
             let file = read::<rl::RlKeys>(&other_step.clone().into())?;
             prop_assert_eq!(over(&step, file), read::<rl::RlKeys>(&both(&step, &other_step).into())?);
             prop_assert_eq!(over(&step, rl::RlKeys::default()), read::<rl::RlKeys>(&step.into())?);
-            prop_assert_eq!(parsed::<encoder::EncoderKeys>(&front), read::<encoder::EncoderKeys>(&front.into())?);
+            let file = read::<encoder::EncoderKeys>(&other_front.clone().into())?;
+            prop_assert_eq!(over(&front, file), read::<encoder::EncoderKeys>(&both(&front, &other_front).into())?);
+            prop_assert_eq!(over(&front, encoder::EncoderKeys::default()), read::<encoder::EncoderKeys>(&front.into())?);
             prop_assert_eq!(parsed::<replay::ReplayKeys>(&changes), read::<replay::ReplayKeys>(&changes.into())?);
         }
     }

@@ -18,6 +18,8 @@ const RIGHT: f64 = 0.01;
 /// Largest ratio of the errors after and before at which a fit is taken: with few iterations, a smaller
 /// gain may be chance.
 const SHRUNK: f64 = 0.9;
+/// Mean error from which on no fit is taken, however large that of the base is: the rows describe other runs.
+const LARGEST: f64 = 0.5;
 
 /// A machine fitted to iterations.
 #[derive(Clone, Debug, Serialize)]
@@ -213,7 +215,9 @@ fn answer(
     let mut fitted = Fitted {
         file: question.file.clone(),
         base: machine.name.clone(),
-        improved: before.mean > RIGHT && left_out.mean < SHRUNK * before.mean,
+        improved: before.mean > RIGHT
+            && left_out.mean < SHRUNK * before.mean
+            && left_out.mean < LARGEST,
         shares,
         rows,
         before,
@@ -242,7 +246,8 @@ impl Fitted {
         let what = match self.improved {
             true => "Mean error of a step:",
             false => {
-                "The base is kept, for a fit is no better on steps that it has not seen. Mean error:"
+                "The base is kept, for no fit is taken that is no better on steps that it has not \
+                      seen, or off by 50 % there. Mean error:"
             }
         };
         let _ = writeln!(
@@ -301,6 +306,13 @@ impl Fitted {
                  {after}, with the base by {before}."
             ),
         };
+        if self.left_out.mean >= LARGEST {
+            let _ = write!(
+                text,
+                " Efficiencies that are off by {} or more are not taken.",
+                format::percent(LARGEST)
+            );
+        }
         let bound = |share: &&FittedShare| self.improved && share.is_bound;
         if let Some(share) = self.shares.iter().find(bound) {
             let _ = write!(

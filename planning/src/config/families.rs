@@ -1,5 +1,10 @@
 //! How models of each `model_type` are built, and what their classes in `transformers` take for granted.
 
+use super::experts::{
+    BALANCED_EXPERTS, DEEPSEEK_EXPERTS, Dense, ExpertKeys, MIXTRAL_EXPERTS, NAMED_EXPERTS,
+    QWEN_EXPERTS, RouterBias, SHARED_QWEN_EXPERTS, Shared, TOP_K,
+};
+
 /// Which projections of attention have a bias.
 #[derive(Clone, Copy)]
 pub(super) enum AttentionBias {
@@ -39,59 +44,6 @@ pub(super) enum Mixing {
     Chunks,
     /// With linear attention, but for every n-th layer: n of `full_attention_interval`, or this one.
     Linear(u64),
-}
-
-/// How wide the shared experts are, all together.
-#[derive(Clone, Copy)]
-pub(super) enum Shared {
-    /// There are none.
-    Never,
-    /// As wide as an expert, times this key.
-    Times(&'static str),
-    /// As this key says.
-    Width(&'static str),
-    /// As wide as an expert.
-    One,
-}
-
-/// Which layers have an MLP in place of experts.
-#[derive(Clone, Copy)]
-pub(super) enum Dense {
-    /// None.
-    Never,
-    /// The first, as many as `first_k_dense_replace` says, and those that `moe_layer_freq` does not divide.
-    First,
-    /// All but every n-th, n of `decoder_sparse_step`, and those of `mlp_only_layers`.
-    Step,
-    /// All but every n-th, n of `interleave_moe_layer_step`, or all but `moe_layers`.
-    Interleaved,
-}
-
-/// Where the router has a bias.
-#[derive(Clone, Copy)]
-pub(super) enum RouterBias {
-    Never,
-    Always,
-    /// Where `topk_method` is `noaux_tc`, or missing.
-    Balance,
-}
-
-/// The experts of a model.
-#[derive(Clone, Copy)]
-pub(super) struct ExpertKeys {
-    /// The key of the width of one.
-    pub(super) width: &'static str,
-    /// The key of the width of the MLP in layers without experts.
-    pub(super) dense_width: &'static str,
-    /// The names of their number.
-    pub(super) count: &'static [&'static str],
-    /// The names of how many of them a token visits.
-    pub(super) top_k: &'static [&'static str],
-    pub(super) shared: Shared,
-    /// Whether shared experts have a gate of their own.
-    pub(super) shared_gate: bool,
-    pub(super) dense: Dense,
-    pub(super) router_bias: RouterBias,
 }
 
 /// A `model_type` with RMS norms and no learned positions.
@@ -151,42 +103,6 @@ const LLAMA: Family = Family {
 
 const GROUPED: &[&str] = &["num_key_value_heads"];
 const HEADS: &[&str] = &["head_dim", "num_key_value_heads"];
-
-/// The keys of the number of experts: one name each in older and newer configs.
-const EXPERTS: &[&str] = &["num_local_experts", "num_experts"];
-/// The key of how many experts a token visits.
-const TOP_K: &str = "num_experts_per_tok";
-
-const MIXTRAL_EXPERTS: ExpertKeys = ExpertKeys {
-    width: "intermediate_size",
-    dense_width: "intermediate_size",
-    count: EXPERTS,
-    top_k: &[TOP_K],
-    shared: Shared::Never,
-    shared_gate: false,
-    dense: Dense::Never,
-    router_bias: RouterBias::Never,
-};
-
-const QWEN_EXPERTS: ExpertKeys =
-    ExpertKeys { width: "moe_intermediate_size", dense: Dense::Step, ..MIXTRAL_EXPERTS };
-
-const SHARED_QWEN_EXPERTS: ExpertKeys = ExpertKeys {
-    shared: Shared::Width("shared_expert_intermediate_size"),
-    shared_gate: true,
-    ..QWEN_EXPERTS
-};
-
-const DEEPSEEK_EXPERTS: ExpertKeys = ExpertKeys {
-    width: "moe_intermediate_size",
-    count: &["n_routed_experts", "num_local_experts", "num_experts"],
-    shared: Shared::Times("n_shared_experts"),
-    dense: Dense::First,
-    ..MIXTRAL_EXPERTS
-};
-
-const BALANCED_EXPERTS: ExpertKeys =
-    ExpertKeys { router_bias: RouterBias::Balance, ..DEEPSEEK_EXPERTS };
 
 const DEEPSEEK_V3: Family = Family {
     name: "deepseek_v3",
@@ -444,6 +360,17 @@ const FAMILIES: &[Family] = &[
         ..LLAMA
     },
     Family {
+        name: "ernie4_5_moe",
+        bias: AttentionBias::Never,
+        mlp_bias: false,
+        experts: Some(ExpertKeys { router_bias: RouterBias::Always, ..NAMED_EXPERTS }),
+        mtp: Some("num_nextn_predict_layers"),
+        tied: true,
+        explicit: GROUPED,
+        harmless: "moe_capacity moe_gate moe_norm_min moe_use_aux_free",
+        ..LLAMA
+    },
+    Family {
         name: "exaone4",
         bias: AttentionBias::Never,
         mlp_bias: false,
@@ -454,7 +381,7 @@ const FAMILIES: &[Family] = &[
     },
 ];
 
-/// A model of an unknown kind with exactly the keys of Llama.
+/// A model of an unknown kind with the keys of Llama, and of experts.
 const LIKE_LLAMA: Family = Family {
     name: "",
     bias: AttentionBias::Key("attention_bias"),
@@ -473,9 +400,18 @@ pub(super) fn family(model_type: &str) -> Option<&'static Family> {
     FAMILIES.iter().find(|family| family.name.eq_ignore_ascii_case(model_type))
 }
 
-/// How a model of unknown kind is read.
-pub(super) const fn like_llama() -> &'static Family {
-    &LIKE_LLAMA
+/// How a model of unknown kind is read: built like Llama, with `experts` where it has any.
+pub(super) fn like_llama(experts: Option<ExpertKeys>) -> Family {
+    match experts {
+        None => LIKE_LLAMA,
+        Some(_) => Family {
+            experts,
+            qk_norm: QkNorm::Key("use_qk_norm"),
+            mtp: Some("num_nextn_predict_layers"),
+            harmless: "rotary_dim router_dtype score_function",
+            ..LIKE_LLAMA
+        },
+    }
 }
 
 /// Whether models of this kind are read.
@@ -496,7 +432,6 @@ pub(super) fn families() -> String {
 const UNPLANNED: &[(&str, &str)] = &[
     ("deepseek_v32 glm_moe_dsa", "sparse attention by an index"),
     ("kimi_linear minimax", "linear attention of a kind of its own"),
-    ("deepseek ernie4_5_moe bailing_moe hunyuan_v1_moe", "experts whose keys are not known here"),
     (
         "gemma3n gemma3n_text",
         "layers with several streams of activations, and embeddings of each layer",
@@ -553,24 +488,6 @@ impl Family {
                 "attention_chunk_size layer_types no_rope_layers no_rope_layer_interval"
             }
             Mixing::Linear(_) => super::keys::LINEAR,
-        });
-        read
-    }
-}
-
-impl ExpertKeys {
-    fn keys(&self) -> Vec<&'static str> {
-        let mut read = vec![self.width, self.dense_width];
-        read.extend(self.count);
-        read.extend(self.top_k);
-        if let Shared::Times(key) | Shared::Width(key) = self.shared {
-            read.push(key);
-        }
-        read.push(match self.dense {
-            Dense::Never => "",
-            Dense::First => "first_k_dense_replace moe_layer_freq mlp_layer_types",
-            Dense::Step => "decoder_sparse_step mlp_only_layers mlp_layer_types",
-            Dense::Interleaved => "interleave_moe_layer_step moe_layers",
         });
         read
     }

@@ -5,7 +5,8 @@ use question::diagnostic::Diagnostic;
 use serde_json::Value;
 
 use super::Config;
-use super::families::{Dense, Family, Mixing};
+use super::experts::Dense;
+use super::families::{Family, Mixing};
 use super::names::shown;
 
 /// The most layers of which kinds are made: a model with more is refused by its sizes.
@@ -192,6 +193,7 @@ impl Config<'_> {
         }
         Ok(match experts.dense {
             Dense::Never => vec![true; index(layers)],
+            Dense::Named => self.named_layers(layers)?,
             Dense::First => {
                 let dense = self.optional(&["first_k_dense_replace"])?.unwrap_or(0);
                 let step = self.step("moe_layer_freq", 1)?;
@@ -213,7 +215,7 @@ impl Config<'_> {
     }
 
     /// Every how many layers something is: the number at `key`, which is not zero, or `usual`.
-    fn step(&self, key: &str, usual: u64) -> Result<u64, Diagnostic> {
+    pub(super) fn step(&self, key: &str, usual: u64) -> Result<u64, Diagnostic> {
         match self.optional(&[key])? {
             Some(0) => Err(self.file.wrong(key, format!("{key} is 0: it must be from 1"))),
             step => Ok(step.unwrap_or(usual)),
@@ -221,7 +223,7 @@ impl Config<'_> {
     }
 
     /// The list of numbers at `key`, no longer than layers are many.
-    fn numbers(&self, key: &str) -> Result<Option<Vec<u64>>, Diagnostic> {
+    pub(super) fn numbers(&self, key: &str) -> Result<Option<Vec<u64>>, Diagnostic> {
         let value = self.keys.get(key).filter(|value| !value.is_null());
         let Some(value) = value else { return Ok(None) };
         let wrong = || self.file.not("a list of whole numbers", key, value);

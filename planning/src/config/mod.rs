@@ -2,12 +2,12 @@
 
 mod adapters;
 mod document;
+mod experts;
 mod families;
 mod keys;
 mod layers;
 mod names;
 mod parts;
-mod python;
 mod size_errors;
 mod sizes;
 mod unsupported_keys;
@@ -18,7 +18,7 @@ use std::path::Path;
 use plan::{Attention, Frozen, Sizes, Transformer};
 use question::diagnostic::Diagnostic;
 use question::host::Context;
-use question::quote;
+use question::{python_json, quote};
 use serde_json::{Map, Value};
 
 use self::document::Unique;
@@ -61,7 +61,7 @@ pub fn read(context: &Context<'_>, path: &Path, wanted: Wanted) -> Result<Model,
     let text = context.read_text(path, MAX_FILE)?;
     let file = File::new(path, &text);
     let keys = object(&file)?;
-    let Some(own) = adapters::of(&file, &keys)? else {
+    let Some(own) = adapters::of(&file, &keys).map_err(Diagnostic::of_kind)? else {
         return of_keys(&file, keys, wanted);
     };
     let text = context.read_text(&own.base, MAX_FILE)?;
@@ -79,7 +79,7 @@ fn parse(file: &File, wanted: Wanted) -> Result<Model, Diagnostic> {
 fn object(file: &File) -> Result<Map<String, Value>, Diagnostic> {
     let File { path, text, .. } = *file;
     // Nesting beyond 128 levels is refused by the parser.
-    let Unique(value) = serde_json::from_str(&python::as_json(text)).map_err(|error| {
+    let Unique(value) = serde_json::from_str(&python_json::as_json(text)).map_err(|error| {
         let place = place(text, error.line(), error.column());
         let wrong = match error.classify() {
             serde_json::error::Category::Data => error.to_string(),
@@ -174,7 +174,9 @@ impl Config<'_> {
                 self.beside_mamba(taken, attention)?
             }
             (_, Some(family)) => self.known(family, taken, attention)?,
-            (_, None) => self.known(families::like_llama(), taken, attention)?,
+            (_, None) => {
+                self.known(&families::like_llama(self.named_experts()), taken, attention)?
+            }
         };
         if sequence.is_none() {
             assumed.push(format!("`sequence` is not given: samples have {taken} tokens"));
@@ -183,8 +185,9 @@ impl Config<'_> {
             self.is_like_llama()?;
             assumed.push(format!(
                 "{} is not known: it is read as built like llama, with a gated MLP, RMS norms and \
-                 no learned positions; a table [model] says otherwise",
+                 no learned positions{}; a table [model] says otherwise",
                 self.kind(),
+                self.named_in_words(&sizes),
             ));
         }
         assumed.extend(self.assumptions(&sizes));
@@ -258,18 +261,22 @@ impl Config<'_> {
 
     /// Checks that a model of unknown kind has a gated MLP, judging by its activation.
     fn is_like_llama(&self) -> Result<(), Diagnostic> {
-        let activation = self.keys.get("hidden_act").unwrap_or(&Value::Null);
-        match activation {
-            Value::String(name) if matches!(name.as_str(), "silu" | "swish" | "swiglu") => Ok(()),
-            other => {
-                let given = quote::clip(&other.to_string());
-                let message = format!(
-                    "{} is not known, and with hidden_act {given} it is not built like llama",
-                    self.kind()
-                );
-                Err(self.file.wrong("hidden_act", message).with_help(unsupported_keys::cure()))
-            }
+        if self.is_gated() {
+            return Ok(());
         }
+        let activation = self.keys.get("hidden_act").unwrap_or(&Value::Null);
+        let given = quote::clip(&activation.to_string());
+        let message = format!(
+            "{} is not known, and with hidden_act {given} it is not built like llama",
+            self.kind()
+        );
+        Err(self.file.wrong("hidden_act", message).with_help(self.cure()))
+    }
+
+    /// Whether the activation is one of gated MLPs.
+    fn is_gated(&self) -> bool {
+        let activation = self.keys.get("hidden_act").and_then(Value::as_str);
+        matches!(activation, Some("silu" | "swish" | "swiglu"))
     }
 
     fn has(&self, key: &str) -> bool {
@@ -299,22 +306,26 @@ impl Config<'_> {
 
     /// The value that all of `names` agree on.
     fn alike(&self, names: &[&str]) -> Result<u64, Diagnostic> {
-        let first = self.required(names)?;
+        self.agreed(names)?.ok_or_else(|| self.missing(names))
+    }
+
+    /// The same, where there is one.
+    fn agreed(&self, names: &[&str]) -> Result<Option<u64>, Diagnostic> {
+        let Some(first) = self.optional(names)? else { return Ok(None) };
         for name in names {
             if let Some(other) = self.optional(&[name])?.filter(|other| *other != first) {
+                let names: Vec<&str> =
+                    names.iter().copied().filter(|name| self.has(name)).collect();
                 let message = format!("{} are {first} and {other}", names.join(" and "));
                 return Err(self.file.wrong(name, message));
             }
         }
-        Ok(first)
+        Ok(Some(first))
     }
 
     fn missing(&self, names: &[&str]) -> Diagnostic {
-        let cure = format!(
-            "configs of {} are read; other models can be given as a table [model]",
-            families::families()
-        );
-        self.file.wrong(names[0], format!("there is no {}", names.join(" or "))).with_help(cure)
+        let message = format!("there is no {}", names.join(" or "));
+        self.file.wrong(names[0], message).with_help(self.cure())
     }
 }
 

@@ -3,7 +3,7 @@
 use plan::ModelError;
 use question::diagnostic::Diagnostic;
 
-use super::Config;
+use super::{Config, experts};
 
 /// The keys of each size in configs, by its name in a table `[model]`.
 const KEYS: &[(&str, &[&str])] = &[
@@ -16,7 +16,17 @@ const KEYS: &[(&str, &[&str])] = &[
     ("latent-query", &["q_lora_rank"]),
     ("latent-keys", &["kv_lora_rank"]),
     ("rotary-size", &["qk_rope_head_dim"]),
-    ("ffn", &["moe_intermediate_size", "intermediate_size", "n_inner"]),
+    (
+        "ffn",
+        &[
+            "moe_intermediate_size",
+            "moe_ffn_hidden_size",
+            "expert_intermediate_size",
+            "expert_hidden_dim",
+            "intermediate_size",
+            "n_inner",
+        ],
+    ),
     ("dense-ffn", &["intermediate_size_mlp", "intermediate_size"]),
     (
         "shared-ffn",
@@ -27,8 +37,8 @@ const KEYS: &[(&str, &[&str])] = &[
             "intermediate_size",
         ],
     ),
-    ("experts", &["n_routed_experts", "num_local_experts", "num_experts"]),
-    ("top-k", &["num_experts_per_tok", "experts_per_token"]),
+    ("experts", experts::COUNTS),
+    ("top-k", experts::TOP_KS),
     ("vocabulary", &["vocab_size"]),
     ("positions", POSITIONS),
     ("window", &["sliding_window", "attention_chunk_size"]),
@@ -45,12 +55,38 @@ const KEYS: &[(&str, &[&str])] = &[
     ("linear-convolution", &["linear_conv_kernel_dim"]),
 ];
 
+/// The sizes of a table `[model]` that stand in configs as they are.
+const TYPED: [&str; 8] =
+    ["layers", "hidden", "heads", "kv-heads", "vocabulary", "experts", "top-k", "ffn"];
+
 const LAYERS: &[&str] =
     &["num_hidden_layers", "n_layer", "hybrid_override_pattern", "layers_block_type"];
 const POSITIONS: &[&str] = &["n_positions", "n_ctx"];
 const LENGTHS: &[&str] = &["max_position_embeddings", "n_positions", "n_ctx"];
 
 impl Config<'_> {
+    /// The table `[model]` with the sizes that the config says in numbers, as it is typed.
+    pub(super) fn typed(&self) -> String {
+        let number = |keys: &[&str]| keys.iter().find_map(|key| self.keys.get(*key)?.as_u64());
+        let known = KEYS.iter().filter(|(size, _)| TYPED.contains(size));
+        let mut all: Vec<String> = known
+            .filter_map(|(size, keys)| number(keys).map(|value| format!("{size} = {value}")))
+            .collect();
+        let more = [("head-size", "head_dim"), ("dense-ffn", "intermediate_size")];
+        let has_width = experts::WIDTHS.iter().any(|key| self.has(key));
+        for (size, key) in more.into_iter().filter(|(size, _)| has_width || *size != "dense-ffn") {
+            all.extend(number(&[key]).map(|value| format!("{size} = {value}")));
+        }
+        all.extend(number(experts::DENSE).map(|value| format!("dense-layers = {value}")));
+        if let Ok(Some(tied)) = self.flag("tie_word_embeddings") {
+            all.push(format!("tied = {tied}"));
+        }
+        if self.is_gated() {
+            all.push("gated = true".to_owned());
+        }
+        format!("model = {{ {} }}", all.join(", "))
+    }
+
     /// `error` as a diagnostic at the key of the config that gives the size.
     pub(super) fn size_error(&self, error: &ModelError) -> Diagnostic {
         let of = |size: &str| KEYS.iter().find(|(name, _)| *name == size).map(|(_, keys)| *keys);
@@ -61,7 +97,7 @@ impl Config<'_> {
             ModelError::KvHeads { .. } | ModelError::LatentHeads { .. } => &["num_key_value_heads"],
             ModelError::Rotary { .. } => &["qk_rope_head_dim"],
             ModelError::Positions { .. } => POSITIONS,
-            ModelError::TopK { .. } => &["num_experts_per_tok", "experts_per_token"],
+            ModelError::TopK { .. } => experts::TOP_KS,
             ModelError::Parameters
             | ModelError::Kinds { .. }
             | ModelError::Empty

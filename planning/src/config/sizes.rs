@@ -4,7 +4,7 @@ use plan::{Attention, Biases, Experts, Ffn, Latent, LayerKind, Linear, Mamba, Mi
 use question::diagnostic::Diagnostic;
 
 use super::Config;
-use super::families::{AttentionBias, ExpertKeys, Family, QkNorm, RouterBias, Shared};
+use super::families::{AttentionBias, Family, QkNorm};
 
 impl Config<'_> {
     /// Keys as GPT-2 has them: everything has a bias, positions are learned, the head is tied.
@@ -47,7 +47,7 @@ impl Config<'_> {
         let (width, dense_width) = match family.experts {
             Some(keys) if is_mixed => (keys.width, Some(keys.dense_width)),
             Some(keys) => (keys.width, None),
-            None => ("intermediate_size", None),
+            None => (&["intermediate_size"][..], None),
         };
         let has_linear = kinds.kinds.iter().any(|kind| kind.mixer == Mixer::Linear);
         let biases = self.biases(family)?;
@@ -55,7 +55,7 @@ impl Config<'_> {
             layers,
             hidden,
             heads,
-            ffn: self.required(&[width])?,
+            ffn: self.alike(width)?,
             dense_ffn: dense_width.map(|key| self.required(&[key])).transpose()?,
             gated: true,
             vocabulary: self.usual(family, "vocab_size")?,
@@ -63,7 +63,7 @@ impl Config<'_> {
             experts,
             tied: self.flag("tie_word_embeddings")?.unwrap_or(family.tied),
             biases,
-            router_bias: self.has_router_bias(family),
+            router_bias: self.has_router_bias(family.experts)?,
             norm: Norm::Rms,
             qk_norm: match family.qk_norm {
                 QkNorm::Never => false,
@@ -237,20 +237,6 @@ impl Config<'_> {
         })
     }
 
-    fn experts(&self, keys: &ExpertKeys) -> Result<Experts, Diagnostic> {
-        let width = self.required(&[keys.width])?;
-        Ok(Experts {
-            count: self.alike(keys.count)?,
-            top_k: self.alike(keys.top_k)?,
-            shared: match keys.shared {
-                Shared::Never => 0,
-                Shared::Times(key) => self.optional(&[key])?.unwrap_or(0).saturating_mul(width),
-                Shared::Width(key) => self.required(&[key])?,
-                Shared::One => width,
-            },
-        })
-    }
-
     fn biases(&self, family: &Family) -> Result<Biases, Diagnostic> {
         let flag = |key: &str, unless: bool| Ok(self.flag(key)?.unwrap_or(unless));
         let [qkv, output] = match family.bias {
@@ -262,16 +248,6 @@ impl Config<'_> {
         };
         let mlp = family.mlp_bias && flag("mlp_bias", false)?;
         Ok(Biases { qkv, output, mlp: mlp || (family.expert_bias && qkv) })
-    }
-
-    /// Whether the router has a bias; that of experts in balance is there unless another method is named.
-    fn has_router_bias(&self, family: &Family) -> bool {
-        let method = self.keys.get("topk_method").and_then(|method| method.as_str());
-        match family.experts.map(|keys| keys.router_bias) {
-            None | Some(RouterBias::Never) => false,
-            Some(RouterBias::Always) => true,
-            Some(RouterBias::Balance) => method.is_none_or(|method| method == "noaux_tc"),
-        }
     }
 
     /// The value of `key`, or what the class of `family` takes.

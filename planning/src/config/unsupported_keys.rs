@@ -15,16 +15,6 @@ const MOST_NAMED: usize = 30;
 /// Formats in which the weights of new models were published; weights in any other format were quantized later.
 const PUBLISHED_FORMATS: [&str; 2] = ["fp8", "mxfp4"];
 
-/// The remedy for an unsupported model.
-pub(super) fn cure() -> String {
-    format!(
-        "configs of {} are read. A table [model] describes layers with attention to all tokens, in \
-         windows, of latents or linear, with Mamba-2, MLPs and experts. If a key changes neither \
-         parameters nor FLOPs nor memory, take it out of the file",
-        families::families()
-    )
-}
-
 /// Keys of one unsupported feature.
 struct Refused<'a> {
     reason: &'static str,
@@ -32,6 +22,20 @@ struct Refused<'a> {
 }
 
 impl Config<'_> {
+    /// The remedy for a model that is not read: the table to type, with what is known of it.
+    pub(super) fn cure(&self) -> String {
+        let read = match families::is_known(self.model_type) {
+            true => format!("configs of {} are read. ", families::families()),
+            false => String::new(),
+        };
+        format!(
+            "{read}A table [model] describes layers with attention to all tokens, in windows, of latents \
+             or linear, with Mamba-2, MLPs and experts; the config says {}. If a key changes neither \
+             parameters nor FLOPs nor memory, take it out of the file",
+            self.typed(),
+        )
+    }
+
     /// Checks every key except those in `read`, for samples of `sequence` tokens; `windows` is whether windows
     /// are on where no key switches them on or off.
     ///
@@ -92,7 +96,7 @@ impl Config<'_> {
         }
         let first = refused.first().map(|one| one.keys[0]).or(unknown.first().copied());
         let message = sentences.join("; ");
-        Err(self.file.wrong(first.unwrap_or("model_type"), message).with_help(cure()))
+        Err(self.file.wrong(first.unwrap_or("model_type"), message).with_help(self.cure()))
     }
 
     /// Whether the model is the same with `value` as without it.

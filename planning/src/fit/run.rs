@@ -181,16 +181,40 @@ impl Reader<'_> {
         let asked = reader.setup(&model, &recipe, Framework::Any, &clusters)?;
         let asked = asked.ok_or_else(|| "it has no set-up".to_owned())?;
         let setup = asked.on(&clusters[0]);
+        let seconds = seconds(line, devices, &recipe, &model)?;
+        self.check_peak(&model, &recipe, devices, seconds)?;
         Ok(Run {
             line: number,
             name: words(line, &setup),
-            seconds: seconds(line, devices, &recipe, &model)?,
+            seconds,
             configuration: format!("{} {document:?} {devices}", line.text("mtp")),
             model,
             setup,
             recipe,
             layout: asked.layout,
         })
+    }
+
+    /// Refuses a step with more model FLOPs than the devices can do in its time.
+    fn check_peak(
+        &self,
+        model: &Transformer,
+        recipe: &Recipe,
+        devices: u64,
+        seconds: f64,
+    ) -> Result<(), Fault> {
+        let peak = self.machine.peak_of(recipe.precision).unwrap_or(self.machine.peak);
+        let work = model.model_flops() * number(recipe.batch) * number(model.sequence);
+        let least = work / (peak * number(devices));
+        if seconds >= least {
+            return Ok(());
+        }
+        let message = format!(
+            "a step of {seconds:.3e} s is above the peak of {devices} {}: at 100 % of it the step takes {least:.3e} s",
+            self.machine.name
+        );
+        let cure = "check the time, the batch and the sequence of this iteration, or name another --machine";
+        Err(Fault::Cells(message, Some(cure.to_owned())))
     }
 
     /// The model of a line: a file, or a name that is known.

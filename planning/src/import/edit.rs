@@ -305,7 +305,10 @@ fn added(mut text: String, arguments: &[String]) -> Option<String> {
     let goes_on = text[anchor..line_end].trim_end().ends_with('\\')
         || text[..start].trim_end_matches('\n').trim_end().ends_with('\\');
     let end = if goes_on { " \\" } else { "" };
-    let lines: String = arguments.iter().map(|one| format!("{indent}{one}{end}\n")).collect();
+    // Line ends are those of the script.
+    let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
+    let lines: String =
+        arguments.iter().map(|one| format!("{indent}{one}{end}{newline}")).collect();
     text.insert_str(start, &lines);
     Some(text)
 }
@@ -363,6 +366,16 @@ mod tests {
         let one = "run --pipeline-model-parallel-size=4 --recompute-modules a b --bf16";
         let text = edited(one, "--recompute-modules a", "--pipeline-model-parallel-size 8");
         assert_eq!(text.unwrap(), "run --pipeline-model-parallel-size=8 --bf16");
+    }
+
+    #[test]
+    fn line_ends_stay_as_they_are() {
+        let crlf = |text: &str| text.replace('\n', "\r\n");
+        let old = "--num-layers-per-virtual-pipeline-stage 8 --recompute-granularity selective";
+        for new in ["--overlap-grad-reduce", "--micro-batch-size 2", "--global-batch-size 32"] {
+            let text = edited(SCRIPT, old, new).unwrap();
+            assert_eq!(edited(&crlf(SCRIPT), old, new).unwrap(), crlf(&text), "{new}");
+        }
     }
 
     #[test]

@@ -99,8 +99,6 @@ keys! {
     /// Seed of the search [default: 0]
     seed: Option<u64>, label: "Seed", value: "N", heading: SEARCH;
 }
-#[cfg(feature = "clap")]
-crate::keys::flags::flags!(EncoderKeys);
 
 words! {
     /// Where an encoder lies.
@@ -117,14 +115,14 @@ words! {
 }
 
 impl EncoderKeys {
-    /// The keys of the file at `path`, under these.
+    /// The keys of the file at `path`.
     ///
     /// # Errors
     /// If the file cannot be read, or has other keys.
-    pub fn over(self, context: &Context<'_>, path: &Path) -> Result<Self, Diagnostic> {
+    pub fn read(context: &Context<'_>, path: &Path) -> Result<Self, Diagnostic> {
         let file: Self = file::read(context, path, InputKind::Encoder)?;
         let machine = file.machine.map(|name| file::machine_beside(context, path, name));
         let model = file.model.map(|name| file::beside(context, path, name));
-        Ok(self.or(Self { machine, model, ..file }))
+        Ok(Self { machine, model, ..file })
     }
 }

@@ -237,10 +237,6 @@ impl<T: Value + Default> Described for T {
     fn all(&self) -> impl Iterator<Item = &T> {
         std::iter::once(self)
     }
-
-    fn or(self, _: Self) -> Self {
-        self
-    }
 }
 
 /// The values in the text `default` of a key of the kind `kind`: one, or those of a list.

@@ -204,3 +204,6 @@ fn values(row: &Row, matches: &ArgMatches) -> Vec<Plain> {
         Kind::Name | Kind::Text(_) | Kind::Word(..) => all(row, matches, Plain::Text),
     }
 }
+
+#[cfg(test)]
+mod tests;

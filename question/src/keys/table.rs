@@ -164,7 +164,8 @@ macro_rules! keys {
                 self.given_rows().map(|row| row.name)
             }
 
-            /// These keys, and those of `other` where these are not given.
+            /// These keys, and those of `other` where these are not given. Keys with a default cannot tell
+            /// whether they are given: they lie over those of files as flags do.
             #[must_use]
             pub fn or(self, other: Self) -> Self {
                 use $crate::keys::field::Described;

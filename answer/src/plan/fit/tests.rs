@@ -12,12 +12,12 @@ use super::*;
 /// Runs of a model on one and on many nodes, with groups that use each kind of link.
 const TABLE: &str = "\
 model,gpus,tp,pp,vp,micro_batch,global_batch,sequence,recompute,step_seconds
-llama3-8b,8,1,1,1,1,64,4096,none,1
-llama3-8b,8,4,1,1,2,64,4096,none,1
-llama3-8b,8,2,4,1,1,64,8192,full,1
-llama3-8b,64,2,1,1,1,128,4096,none,1
-llama3-8b,64,1,4,2,1,128,4096,none,1
-llama3-8b,256,8,4,1,1,256,8192,none,1
+llama3-8b,8,1,1,1,1,64,4096,none,100
+llama3-8b,8,4,1,1,2,64,4096,none,100
+llama3-8b,8,2,4,1,1,64,8192,full,100
+llama3-8b,64,2,1,1,1,128,4096,none,100
+llama3-8b,64,1,4,2,1,128,4096,none,100
+llama3-8b,256,8,4,1,1,256,8192,none,100
 ";
 
 fn read(table: &str, base: &str) -> FitQuestion {
@@ -150,13 +150,13 @@ fn a_line_that_is_no_run_is_refused_with_its_place() {
         ("8,4,1,1,2,64", "8,4,1,1,3,64", "no multiple of microbatch 3", Some(3)),
         ("8,4,1,1,2,64", "99999999,4,1,1,2,64", "devices is 99999999", Some(3)),
         (
-            "64,4096,none,1\nllama3-8b,8,4",
+            "64,4096,none,100\nllama3-8b,8,4",
             "64,4096,none,-1\nllama3-8b,8,4",
             "step-seconds is `-1`",
             Some(2),
         ),
         (
-            "64,4096,none,1\nllama3-8b,8,4",
+            "64,4096,none,100\nllama3-8b,8,4",
             "64,4096,some,1\nllama3-8b,8,4",
             "recompute is `some`",
             Some(2),
@@ -221,4 +221,13 @@ a,qwen3-30b-a3b,GB200,8,1,1,1,1,8,1,4,512,4096,bf16,full (uniform),off,alltoall,
     assert_eq!(first.recipe.precision, plan::Precision::MxFp8);
     assert_eq!((second.setup.recompute, second.setup.expert), (plan::Recompute::Full, 8));
     assert!((first.seconds - 512.0 * 4096.0 / (24_000.0 * 8.0)).abs() < 1e-9);
+}
+
+#[test]
+fn a_fit_that_is_far_off_is_not_taken_however_far_the_base_is() {
+    let mut question = read(TABLE, "a100-80g");
+    question.runs.iter_mut().for_each(|run| run.seconds = 1e-9);
+    let fitted = ask(&question);
+    assert!(!fitted.improved && fitted.left_out.mean < fitted.before.mean, "{:?}", fitted.left_out);
+    assert!(fitted.verdict().contains("50.00 % or more"), "{}", fitted.verdict());
 }

@@ -6,7 +6,8 @@ use std::borrow::Cow;
 const NUMBERS: [(&str, &str); 2] = [("Infinity", "1.79e308"), ("NaN", "0.5")];
 
 /// `text` with these numbers as JSON writes some, and without a byte-order mark. Every byte keeps its place.
-pub(super) fn as_json(text: &str) -> Cow<'_, str> {
+#[must_use]
+pub fn as_json(text: &str) -> Cow<'_, str> {
     let is_plain =
         !text.starts_with('\u{feff}') && !NUMBERS.iter().any(|(name, _)| text.contains(name));
     if is_plain {
