@@ -1,6 +1,6 @@
 //! The experts of a config: which keys give their number, width and layers, by kind of model or by their names.
 
-use plan::{Experts, Ffn, Sizes};
+use plan::Experts;
 use question::diagnostic::Diagnostic;
 use serde_json::Value;
 
@@ -8,37 +8,6 @@ use super::{Config, families};
 
 /// The key of the width of an MLP.
 const MLP: &str = "intermediate_size";
-
-/// How wide the shared experts are, all together.
-#[derive(Clone, Copy)]
-pub(super) enum Shared {
-    /// There are none.
-    Never,
-    /// As wide as an expert, times this key.
-    Times(&'static str),
-    /// As this key says.
-    Width(&'static str),
-    /// As wide as an expert.
-    One,
-    /// As the keys of their number or width say.
-    Named,
-}
-
-/// Which layers have an MLP in place of experts.
-#[derive(Clone, Copy)]
-pub(super) enum Dense {
-    /// None.
-    Never,
-    /// The first, as many as `first_k_dense_replace` says, and those that `moe_layer_freq` does not divide.
-    First,
-    /// All but every n-th, n of `decoder_sparse_step`, and those of `mlp_only_layers`.
-    Step,
-    /// All but every n-th, n of `interleave_moe_layer_step`, or all but `moe_layers`.
-    Interleaved,
-    /// Those before the first layer with experts, behind the last, and all but every n-th between them, by any
-    /// of these keys.
-    Named,
-}
 
 /// Where the router has a bias.
 #[derive(Clone, Copy)]
@@ -62,10 +31,14 @@ pub(super) struct ExpertKeys {
     pub(super) count: &'static [&'static str],
     /// The names of how many of them a token visits.
     pub(super) top_k: &'static [&'static str],
-    pub(super) shared: Shared,
+    /// The names of the number and the width of shared experts.
+    pub(super) shared: &'static [&'static str],
+    /// Whether there is one as wide as an expert, though no key says so.
+    pub(super) shared_one: bool,
     /// Whether shared experts have a gate of their own.
     pub(super) shared_gate: bool,
-    pub(super) dense: Dense,
+    /// The names of which layers have an MLP in place of experts.
+    pub(super) dense: &'static [&'static str],
     pub(super) router_bias: RouterBias,
 }
 
@@ -79,26 +52,27 @@ pub(super) const MIXTRAL_EXPERTS: ExpertKeys = ExpertKeys {
     dense_width: MLP,
     count: EXPERTS,
     top_k: &[TOP_K],
-    shared: Shared::Never,
+    shared: &[],
+    shared_one: false,
     shared_gate: false,
-    dense: Dense::Never,
+    dense: &[],
     router_bias: RouterBias::Never,
 };
 
-pub(super) const QWEN_EXPERTS: ExpertKeys =
-    ExpertKeys { width: &["moe_intermediate_size"], dense: Dense::Step, ..MIXTRAL_EXPERTS };
-
-pub(super) const SHARED_QWEN_EXPERTS: ExpertKeys = ExpertKeys {
-    shared: Shared::Width("shared_expert_intermediate_size"),
-    shared_gate: true,
-    ..QWEN_EXPERTS
+pub(super) const QWEN_EXPERTS: ExpertKeys = ExpertKeys {
+    width: &["moe_intermediate_size"],
+    dense: &["decoder_sparse_step", "mlp_only_layers", "mlp_layer_types"],
+    ..MIXTRAL_EXPERTS
 };
+
+pub(super) const SHARED_QWEN_EXPERTS: ExpertKeys =
+    ExpertKeys { shared: &["shared_expert_intermediate_size"], shared_gate: true, ..QWEN_EXPERTS };
 
 pub(super) const DEEPSEEK_EXPERTS: ExpertKeys = ExpertKeys {
     width: &["moe_intermediate_size"],
     count: &["n_routed_experts", "num_local_experts", "num_experts"],
-    shared: Shared::Times("n_shared_experts"),
-    dense: Dense::First,
+    shared: &["n_shared_experts"],
+    dense: &["first_k_dense_replace", "moe_layer_freq", "mlp_layer_types"],
     ..MIXTRAL_EXPERTS
 };
 
@@ -123,26 +97,26 @@ pub(super) const WIDTHS: &[&str] = &[
 /// The names of how many experts a token visits.
 pub(super) const TOP_KS: &[&str] =
     &[TOP_K, "num_experts_per_token", "experts_per_token", "moe_k", "moe_topk", "moe_top_k"];
-/// The names of the number of shared experts.
-const SHARED: &[&str] =
-    &["n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts"];
-/// The names of the width of shared experts.
-const SHARED_WIDTHS: &[&str] = &[
+/// The names of the number of shared experts, [`COUNTED`] of them, and of their width.
+const SHARED: &[&str] = &[
+    "n_shared_experts",
+    "num_shared_experts",
+    "num_shared_expert",
+    "moe_num_shared_experts",
     "shared_expert_intermediate_size",
     "moe_shared_expert_intermediate_size",
     "shared_intermediate_size",
     "share_expert_dim",
 ];
+const COUNTED: usize = 4;
 /// The names of the number of dense layers before those with experts.
-pub(super) const DENSE: &[&str] =
+pub(super) const FIRST: &[&str] =
     &["first_k_dense_replace", "moe_layer_start_index", "num_dense_layers", "n_dense_layers"];
 /// The names of every how many layers one has experts, the last of each group.
-const STEPS: &[&str] = &[
-    "decoder_sparse_step",
-    "moe_layer_interval",
-    "moe_every_n_layer",
-    "interleave_moe_layer_step",
-];
+const STEPS: &[&str] = &["decoder_sparse_step", "moe_layer_interval", "interleave_moe_layer_step"];
+/// Other names of which layers have experts.
+const LISTS: &[&str] =
+    &["moe_layer_end_index", "moe_layer_freq", "mlp_only_layers", "mlp_layer_types", "moe_layers"];
 /// The names of whether the router has a bias.
 const ROUTER_BIASES: &[&str] = &[
     "moe_router_enable_expert_bias",
@@ -155,13 +129,11 @@ const ROUTER_BIASES: &[&str] = &[
 /// Experts by the names of their keys, whatever the kind of model.
 pub(super) const NAMED_EXPERTS: ExpertKeys = ExpertKeys {
     width: WIDTHS,
-    dense_width: MLP,
     count: COUNTS,
     top_k: TOP_KS,
-    shared: Shared::Named,
-    shared_gate: false,
-    dense: Dense::Named,
+    shared: SHARED,
     router_bias: RouterBias::Named,
+    ..MIXTRAL_EXPERTS
 };
 
 impl ExpertKeys {
@@ -170,26 +142,11 @@ impl ExpertKeys {
         read.extend(self.width);
         read.extend(self.count);
         read.extend(self.top_k);
-        match self.shared {
-            Shared::Times(key) | Shared::Width(key) => read.push(key),
-            Shared::Named => read.extend([SHARED, SHARED_WIDTHS].concat()),
-            Shared::Never | Shared::One => {}
-        }
+        read.extend(self.shared);
+        read.extend(self.dense);
         if matches!(self.router_bias, RouterBias::Named) {
-            read.extend(ROUTER_BIASES);
+            read.extend([ROUTER_BIASES, FIRST, STEPS, LISTS].concat());
         }
-        if matches!(self.dense, Dense::Named) {
-            read.extend([DENSE, STEPS].concat());
-        }
-        read.push(match self.dense {
-            Dense::Never => "",
-            Dense::First => "first_k_dense_replace moe_layer_freq mlp_layer_types",
-            Dense::Step => "decoder_sparse_step mlp_only_layers mlp_layer_types",
-            Dense::Interleaved => "interleave_moe_layer_step moe_layers",
-            Dense::Named => {
-                "moe_layer_end_index moe_layer_freq mlp_only_layers mlp_layer_types moe_layers"
-            }
-        });
         read
     }
 }
@@ -204,55 +161,35 @@ impl Config<'_> {
         (is_planned && !COUNTS.iter().all(is_none)).then_some(ExpertKeys { width, ..NAMED_EXPERTS })
     }
 
-    /// What was read of experts by the names of their keys, in words.
-    pub(super) fn named_in_words(&self, sizes: &Sizes) -> String {
-        let Some(experts) = sizes.experts else { return String::new() };
-        let router = if sizes.router_bias { "with" } else { "without" };
-        let dense = sizes.kinds.iter().filter(|kind| kind.ffn == Ffn::Dense).count();
-        format!(
-            "; experts are read by the names of their keys: {} of width {}, {} for a token, shared \
-             ones {} wide, {dense} dense layers, a router {router} a bias",
-            experts.count, sizes.ffn, experts.top_k, experts.shared,
-        )
-    }
-
     pub(super) fn experts(&self, keys: &ExpertKeys) -> Result<Experts, Diagnostic> {
         let width = self.alike(keys.width)?;
         Ok(Experts {
             count: self.alike(keys.count)?,
             top_k: self.alike(keys.top_k)?,
-            shared: match keys.shared {
-                Shared::Never => 0,
-                Shared::Times(key) => self.optional(&[key])?.unwrap_or(0).saturating_mul(width),
-                Shared::Width(key) => self.required(&[key])?,
-                Shared::One => width,
-                Shared::Named => self.shared_width(width)?,
-            },
+            shared: if keys.shared_one { width } else { self.shared_width(width)? },
         })
     }
 
     /// The width of all shared experts together, where an expert has `width`.
     fn shared_width(&self, width: u64) -> Result<u64, Diagnostic> {
-        let (count, own) = (self.agreed(SHARED)?, self.agreed(SHARED_WIDTHS)?);
+        let (counts, widths) = SHARED.split_at(COUNTED);
+        let count = self.agreed(counts)?;
         let all = count.unwrap_or(0).saturating_mul(width);
-        match (count, own) {
-            (Some(0) | None, None) | (Some(0), Some(_)) => Ok(0),
-            (_, None) => Ok(all),
-            (None | Some(1), Some(own)) => Ok(own),
-            (_, Some(own)) if own == all || own == width => Ok(all),
-            (Some(count), Some(own)) => {
-                let key = SHARED_WIDTHS.iter().find(|key| self.has(key)).unwrap_or(&SHARED[0]);
-                let message = format!(
-                    "{key} is {own}: whether each of {count} shared experts is so wide, or all together"
-                );
-                Err(self.file.wrong(key, message + ", is not known").with_help(self.cure()))
+        match self.agreed(widths)?.filter(|own| *own > 0) {
+            None => Ok(all),
+            Some(own) if count.unwrap_or(1) == 1 => Ok(own),
+            Some(own) if own == all || own == width => Ok(all),
+            Some(own) => {
+                let key = widths.iter().find(|key| self.has(key)).unwrap_or(&MLP);
+                let message = format!("{key} is {own}: of each shared expert, or of all together?");
+                Err(self.file.wrong(key, message).with_help(self.cure()))
             }
         }
     }
 
     /// Whether each layer has experts, by any of the keys that say so.
     pub(super) fn named_layers(&self, layers: u64) -> Result<Vec<bool>, Diagnostic> {
-        let first = self.agreed(DENSE)?.unwrap_or(0);
+        let first = self.agreed(FIRST)?.unwrap_or(0);
         // -1 is the last layer.
         let ends = self.keys.get("moe_layer_end_index").and_then(Value::as_i64) != Some(-1);
         let last = if ends { self.optional(&["moe_layer_end_index"])? } else { None };
@@ -263,14 +200,15 @@ impl Config<'_> {
             None => 1,
         };
         let dense = self.numbers("mlp_only_layers")?.unwrap_or_default();
-        let sparse = self.numbers("moe_layers")?.filter(|all| !all.is_empty());
+        if let Some(sparse) = self.numbers("moe_layers")?.filter(|all| !all.is_empty()) {
+            return Ok((0..layers).map(|layer| sparse.contains(&layer)).collect());
+        }
         let has = |layer: u64| {
             layer >= first
                 && last.is_none_or(|last| layer <= last)
                 && layer.is_multiple_of(frequency)
                 && (layer + 1).is_multiple_of(step)
                 && !dense.contains(&layer)
-                && sparse.as_ref().is_none_or(|all| all.contains(&layer))
         };
         Ok((0..layers).map(has).collect())
     }

@@ -1,8 +1,8 @@
 //! How models of each `model_type` are built, and what their classes in `transformers` take for granted.
 
 use super::experts::{
-    BALANCED_EXPERTS, DEEPSEEK_EXPERTS, Dense, ExpertKeys, MIXTRAL_EXPERTS, NAMED_EXPERTS,
-    QWEN_EXPERTS, RouterBias, SHARED_QWEN_EXPERTS, Shared, TOP_K,
+    BALANCED_EXPERTS, DEEPSEEK_EXPERTS, ExpertKeys, MIXTRAL_EXPERTS, NAMED_EXPERTS, QWEN_EXPERTS,
+    RouterBias, SHARED_QWEN_EXPERTS, TOP_K,
 };
 
 /// Which projections of attention have a bias.
@@ -103,6 +103,8 @@ const LLAMA: Family = Family {
 
 const GROUPED: &[&str] = &["num_key_value_heads"];
 const HEADS: &[&str] = &["head_dim", "num_key_value_heads"];
+const SHARED_HEADS: &[&str] =
+    &["head_dim", "num_key_value_heads", "shared_expert_intermediate_size"];
 
 const DEEPSEEK_V3: Family = Family {
     name: "deepseek_v3",
@@ -211,7 +213,7 @@ const FAMILIES: &[Family] = &[
         mlp_bias: false,
         windows: false,
         experts: Some(SHARED_QWEN_EXPERTS),
-        explicit: GROUPED,
+        explicit: &["num_key_value_heads", "shared_expert_intermediate_size"],
         ..LLAMA
     },
     QWEN3,
@@ -223,6 +225,7 @@ const FAMILIES: &[Family] = &[
         experts: Some(SHARED_QWEN_EXPERTS),
         attention_gate: true,
         mixing: Mixing::Linear(4),
+        explicit: SHARED_HEADS,
         ..QWEN3
     },
     DEEPSEEK_V3,
@@ -321,7 +324,8 @@ const FAMILIES: &[Family] = &[
     QWEN3_5,
     Family {
         name: "qwen3_5_moe_text",
-        experts: Some(ExpertKeys { dense: Dense::Never, ..SHARED_QWEN_EXPERTS }),
+        experts: Some(ExpertKeys { dense: &[], ..SHARED_QWEN_EXPERTS }),
+        explicit: SHARED_HEADS,
         ..QWEN3_5
     },
     // Its normalisation of queries and keys learns nothing.
@@ -330,8 +334,8 @@ const FAMILIES: &[Family] = &[
         mlp_bias: false,
         experts: Some(ExpertKeys {
             dense_width: "intermediate_size_mlp",
-            shared: Shared::One,
-            dense: Dense::Interleaved,
+            shared_one: true,
+            dense: &["interleave_moe_layer_step", "moe_layers"],
             ..MIXTRAL_EXPERTS
         }),
         mixing: Mixing::Chunks,
@@ -363,7 +367,11 @@ const FAMILIES: &[Family] = &[
         name: "ernie4_5_moe",
         bias: AttentionBias::Never,
         mlp_bias: false,
-        experts: Some(ExpertKeys { router_bias: RouterBias::Always, ..NAMED_EXPERTS }),
+        experts: Some(ExpertKeys {
+            dense: &["moe_layer_end_index", "moe_layer_interval", "moe_layer_start_index"],
+            router_bias: RouterBias::Always,
+            ..NAMED_EXPERTS
+        }),
         mtp: Some("num_nextn_predict_layers"),
         tied: true,
         explicit: GROUPED,

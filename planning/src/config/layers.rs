@@ -5,7 +5,6 @@ use question::diagnostic::Diagnostic;
 use serde_json::Value;
 
 use super::Config;
-use super::experts::Dense;
 use super::families::{Family, Mixing};
 use super::names::shown;
 
@@ -186,32 +185,10 @@ impl Config<'_> {
 
     /// Whether each layer has experts.
     fn experts_of_layers(&self, family: &Family, layers: u64) -> Result<Vec<bool>, Diagnostic> {
-        let all = 0..layers;
-        let Some(experts) = family.experts else { return Ok(vec![false; index(layers)]) };
-        if let Some(listed) = self.listed_experts(layers)? {
-            return Ok(listed);
+        if family.experts.is_none() {
+            return Ok(vec![false; index(layers)]);
         }
-        Ok(match experts.dense {
-            Dense::Never => vec![true; index(layers)],
-            Dense::Named => self.named_layers(layers)?,
-            Dense::First => {
-                let dense = self.optional(&["first_k_dense_replace"])?.unwrap_or(0);
-                let step = self.step("moe_layer_freq", 1)?;
-                all.map(|layer| layer >= dense && layer % step == 0).collect()
-            }
-            Dense::Step => {
-                let step = self.step("decoder_sparse_step", 1)?;
-                let dense = self.numbers("mlp_only_layers")?.unwrap_or_default();
-                all.map(|layer| (layer + 1) % step == 0 && !dense.contains(&layer)).collect()
-            }
-            Dense::Interleaved => match self.numbers("moe_layers")? {
-                Some(sparse) => all.map(|layer| sparse.contains(&layer)).collect(),
-                None => {
-                    let step = self.step("interleave_moe_layer_step", 1)?;
-                    all.map(|layer| (layer + 1) % step == 0).collect()
-                }
-            },
-        })
+        self.listed_experts(layers)?.map_or_else(|| self.named_layers(layers), Ok)
     }
 
     /// Every how many layers something is: the number at `key`, which is not zero, or `usual`.

@@ -187,7 +187,11 @@ impl Config<'_> {
                 "{} is not known: it is read as built like llama, with a gated MLP, RMS norms and \
                  no learned positions{}; a table [model] says otherwise",
                 self.kind(),
-                self.named_in_words(&sizes),
+                if sizes.experts.is_some() {
+                    ", its experts by the names of their keys"
+                } else {
+                    ""
+                },
             ));
         }
         assumed.extend(self.assumptions(&sizes));

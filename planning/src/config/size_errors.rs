@@ -16,17 +16,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ("latent-query", &["q_lora_rank"]),
     ("latent-keys", &["kv_lora_rank"]),
     ("rotary-size", &["qk_rope_head_dim"]),
-    (
-        "ffn",
-        &[
-            "moe_intermediate_size",
-            "moe_ffn_hidden_size",
-            "expert_intermediate_size",
-            "expert_hidden_dim",
-            "intermediate_size",
-            "n_inner",
-        ],
-    ),
+    ("ffn", &["moe_intermediate_size", "intermediate_size", "n_inner"]),
     ("dense-ffn", &["intermediate_size_mlp", "intermediate_size"]),
     (
         "shared-ffn",
@@ -55,10 +45,6 @@ const KEYS: &[(&str, &[&str])] = &[
     ("linear-convolution", &["linear_conv_kernel_dim"]),
 ];
 
-/// The sizes of a table `[model]` that stand in configs as they are.
-const TYPED: [&str; 8] =
-    ["layers", "hidden", "heads", "kv-heads", "vocabulary", "experts", "top-k", "ffn"];
-
 const LAYERS: &[&str] =
     &["num_hidden_layers", "n_layer", "hybrid_override_pattern", "layers_block_type"];
 const POSITIONS: &[&str] = &["n_positions", "n_ctx"];
@@ -68,16 +54,19 @@ impl Config<'_> {
     /// The table `[model]` with the sizes that the config says in numbers, as it is typed.
     pub(super) fn typed(&self) -> String {
         let number = |keys: &[&str]| keys.iter().find_map(|key| self.keys.get(*key)?.as_u64());
-        let known = KEYS.iter().filter(|(size, _)| TYPED.contains(size));
-        let mut all: Vec<String> = known
-            .filter_map(|(size, keys)| number(keys).map(|value| format!("{size} = {value}")))
-            .collect();
-        let more = [("head-size", "head_dim"), ("dense-ffn", "intermediate_size")];
-        let has_width = experts::WIDTHS.iter().any(|key| self.has(key));
-        for (size, key) in more.into_iter().filter(|(size, _)| has_width || *size != "dense-ffn") {
-            all.extend(number(&[key]).map(|value| format!("{size} = {value}")));
-        }
-        all.extend(number(experts::DENSE).map(|value| format!("dense-layers = {value}")));
+        let width = number(experts::WIDTHS);
+        let mlp = number(&["intermediate_size"]);
+        let mut all = vec![
+            ("ffn", width.or(mlp)),
+            ("dense-ffn", mlp.filter(|_| width.is_some())),
+            ("head-size", number(&["head_dim"])),
+            ("dense-layers", number(experts::FIRST)),
+        ];
+        let same = ["layers", "hidden", "heads", "kv-heads", "vocabulary", "experts", "top-k"];
+        let known = KEYS.iter().filter(|(size, _)| same.contains(size));
+        all.extend(known.map(|(size, keys)| (*size, number(keys))));
+        let said = all.into_iter().filter_map(|(size, value)| Some(format!("{size} = {}", value?)));
+        let mut all: Vec<String> = said.collect();
         if let Ok(Some(tied)) = self.flag("tie_word_embeddings") {
             all.push(format!("tied = {tied}"));
         }

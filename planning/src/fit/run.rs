@@ -146,13 +146,8 @@ fn as_keys_say(all: &mut Map<String, Value>) {
 }
 
 impl Reader<'_> {
-    /// The run of the line `number` of a table, if it can be one.
-    pub(super) fn read(
-        &self,
-        columns: &Columns,
-        record: &Record,
-        number: usize,
-    ) -> Result<Run, Fault> {
+    /// The run of the line `at` of a table, if it can be one.
+    pub(super) fn read(&self, columns: &Columns, record: &Record, at: usize) -> Result<Run, Fault> {
         let line = Line { columns, record };
         let setup = line.part::<SetupDocument>(Part::Setup)?;
         let groups = [setup.pipeline, setup.context].map(|size| size.unwrap_or(1));
@@ -182,9 +177,23 @@ impl Reader<'_> {
         let asked = asked.ok_or_else(|| "it has no set-up".to_owned())?;
         let setup = asked.on(&clusters[0]);
         let seconds = seconds(line, devices, &recipe, &model)?;
-        self.check_peak(&model, &recipe, devices, seconds)?;
+        let peak = self.machine.peak_of(recipe.precision).unwrap_or(self.machine.peak);
+        let tokens = number(recipe.batch) * number(model.sequence);
+        let least = model.model_flops() * tokens / (peak * number(devices));
+        if seconds < least {
+            let name = &self.machine.name;
+            return Err(Fault::Cells(
+                format!(
+                    "a step of {seconds:.3e} s is above the peak of {devices} {name}: it takes \
+                     {least:.3e} s at 100 % of that"
+                ),
+                Some(
+                    "check the time, the batch and the sequence, or name another --machine".into(),
+                ),
+            ));
+        }
         Ok(Run {
-            line: number,
+            line: at,
             name: words(line, &setup),
             seconds,
             configuration: format!("{} {document:?} {devices}", line.text("mtp")),
@@ -193,28 +202,6 @@ impl Reader<'_> {
             recipe,
             layout: asked.layout,
         })
-    }
-
-    /// Refuses a step with more model FLOPs than the devices can do in its time.
-    fn check_peak(
-        &self,
-        model: &Transformer,
-        recipe: &Recipe,
-        devices: u64,
-        seconds: f64,
-    ) -> Result<(), Fault> {
-        let peak = self.machine.peak_of(recipe.precision).unwrap_or(self.machine.peak);
-        let work = model.model_flops() * number(recipe.batch) * number(model.sequence);
-        let least = work / (peak * number(devices));
-        if seconds >= least {
-            return Ok(());
-        }
-        let message = format!(
-            "a step of {seconds:.3e} s is above the peak of {devices} {}: at 100 % of it the step takes {least:.3e} s",
-            self.machine.name
-        );
-        let cure = "check the time, the batch and the sequence of this iteration, or name another --machine";
-        Err(Fault::Cells(message, Some(cure.to_owned())))
     }
 
     /// The model of a line: a file, or a name that is known.

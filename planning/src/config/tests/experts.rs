@@ -64,7 +64,7 @@ fn synonyms_of_keys_are_the_same_model() {
         assert_eq!(counts(&text), counts(&own), "{other}");
     }
     let model = read(&own, Some(2048)).unwrap_or_else(|error| panic!("{error}"));
-    let said = "256 of width 512, 8 for a token, shared ones 512 wide, 1 dense layers, a router with a bias";
+    let said = "its experts by the names of their keys";
     assert!(model.assumed.iter().any(|one| one.contains(said)), "{:?}", model.assumed);
 }
 
@@ -80,7 +80,7 @@ fn keys_that_nobody_knows_are_refused_by_their_names() {
         (json!({ "num_experts": 0 }), "moe_intermediate_size"),
         (
             json!({ "num_shared_experts": 2, "moe_shared_expert_intermediate_size": 768 }),
-            "whether each of 2 shared experts is so wide",
+            "of each shared expert, or of all together?",
         ),
     ] {
         let refusal = refusal(&changed(&own, changes));
@@ -88,8 +88,8 @@ fn keys_that_nobody_knows_are_refused_by_their_names() {
     }
     let refused = read(&changed(&own, json!({ "num_zero_experts": 8 })), Some(2048)).err().unwrap();
     let cure = refused.help.unwrap_or_default();
-    let table = "model = { layers = 20, hidden = 2048, heads = 16, kv-heads = 4, ffn = 512, experts = 256, \
-                 top-k = 8, vocabulary = 157184, head-size = 128, dense-ffn = 5120, dense-layers = 1, \
+    let table = "model = { ffn = 512, dense-ffn = 5120, head-size = 128, dense-layers = 1, layers = 20, \
+                 hidden = 2048, heads = 16, kv-heads = 4, experts = 256, top-k = 8, vocabulary = 157184, \
                  tied = false, gated = true }";
     assert!(cure.contains(table), "{cure}");
 }
