@@ -5,10 +5,12 @@
 mod against_python;
 mod dump;
 mod expression;
+mod literal;
 mod megatron;
 mod reader;
 mod tokens;
 mod tree;
+mod unread;
 
 use question::diagnostic::Diagnostic;
 use question::quote;
@@ -91,28 +93,36 @@ fn question(source: &Source<'_>, recipe: &Recipe, given: &Given) -> Result<Impor
 
 /// Takes the keys `names` that are not set as not known, where a line that is not read may have set them; a note on
 /// those of a function that is not read.
-fn complete(recipe: &Recipe, paths: &[&str], names: &str, arguments: &mut Arguments) -> Option<String> {
+fn complete(
+    recipe: &Recipe,
+    paths: &[&str],
+    names: &str,
+    arguments: &mut Arguments,
+) -> Option<String> {
     let paths = paths.iter().filter(|_| !recipe.is_dump);
+    let class =
+        |own: &Tree| own.get("class")?.as_str().filter(|own| is_function(own)).map(quote::clip);
     let objects: Vec<&Tree> = paths.filter_map(|path| recipe.tree.pointer(path)).collect();
-    let open = |names: &str, arguments: &Arguments| {
+    let line = |own: &&Tree| {
+        // A function with arguments sets other keys by them.
+        let is_made_of = class(own).is_some() && own.pointer("/of/0").is_some();
+        let lost = own.get(UNREAD).or(own.get(LOST)).and_then(Tree::as_u64);
+        lost.or_else(|| line_of(own).filter(|_| is_made_of))
+    };
+    let open = |arguments: &Arguments| {
         let names = names.split_ascii_whitespace().filter(|name| !arguments.is_set(name));
         names.map(str::to_owned).collect::<Vec<String>>()
     };
-    let lost = objects.iter().find_map(|own| own.get(UNREAD).or(own.get(LOST))?.as_u64());
-    for name in lost.map_or(Vec::new(), |_| open(names, arguments)) {
-        arguments.set_unknown(&name, lost.unwrap_or_default());
+    let lost = objects.iter().find_map(line);
+    for name in lost.map_or(Vec::new(), |_| open(arguments)) {
+        arguments.set_unknown(&name, lost.unwrap_or_default(), true);
     }
-    let class = |own: &&Tree| {
-        own.get("class")?.as_str().filter(|class| is_function(class)).map(quote::clip)
-    };
-    let bases: Vec<String> = objects.iter().filter_map(class).collect();
-    let taken =
-        open(names, arguments).iter().map(|name| arguments.written(name)).collect::<Vec<_>>();
-    let defaults =
-        if taken.is_empty() { "none of the set-up".to_owned() } else { taken.join(", ") };
+    let bases: Vec<String> = objects.iter().filter_map(|own| class(own)).collect();
+    let taken: Vec<String> = open(arguments).iter().map(|name| arguments.written(name)).collect();
+    let taken = if taken.is_empty() { "none of the set-up".to_owned() } else { taken.join(", ") };
     (!bases.is_empty()).then(|| {
         let bases = bases.join(", ");
-        format!("what {bases} sets is not known: keys that the recipe does not set have their defaults: {defaults}")
+        format!("what {bases} sets is not known: keys that the recipe does not set have their defaults: {taken}")
     })
 }
 
@@ -127,9 +137,39 @@ fn is_function(name: &str) -> bool {
 /// Sets argument `name`, or takes it as not known.
 fn put(arguments: &mut Arguments, name: &str, value: &Tree) {
     match line_of(value) {
-        Some(line) => arguments.set_unknown(name, line),
+        Some(line) => arguments.set_unknown(name, line, value.get(UNREAD).is_some()),
         None => arguments.add_tree(name, value),
     }
+}
+
+/// The configurations that functions of `names` make, and the first that makes one that is not known, with its line.
+#[allow(clippy::type_complexity)]
+fn made<'n>(
+    source: &Source<'_>,
+    lines: &[Line],
+    names: impl Iterator<Item = &'n String>,
+) -> Result<(Vec<Recipe>, Option<(&'n String, u64)>), Diagnostic> {
+    let (mut found, mut steps, mut unread) = (Vec::new(), 0, None);
+    for name in names {
+        let mut reader = Reader::new(lines, steps);
+        let made = match reader.frames[0].get(name).cloned() {
+            Some(Value::Function(at)) => reader.follow(at, Vec::new(), Names::new()),
+            made => made.unwrap_or(Value::Plain(Tree::Null)),
+        };
+        if reader.is_long() {
+            let help = format!("name a recipe with --recipe, or give {DUMP}");
+            return Err(source.wrong("it takes too long to read").with_help(help));
+        }
+        steps = reader.steps;
+        let tree = reader.tree(&made, 0, &mut 0);
+        let is_of_call = tree.get("class").and_then(Tree::as_str).is_some_and(is_function);
+        if is_configuration(&tree) {
+            found.push(Recipe { name: name.clone(), tree, is_dump: false });
+        } else if unread.is_none() && (is_of_call || tree.get(UNREAD).is_some()) {
+            unread = line_of(&tree).map(|line| (name, line));
+        }
+    }
+    Ok((found, unread))
 }
 
 /// The recipe that is asked for, or the only one.
@@ -144,26 +184,7 @@ fn chosen(source: &Source<'_>, lines: &[Line], given: &Given) -> Result<Recipe, 
         Some(asked) => *name == asked,
         None => !name.starts_with('_'),
     };
-    let (mut found, mut steps, mut unread) = (Vec::new(), 0, None);
-    for name in all.iter().filter(is_asked) {
-        let mut reader = Reader::new(lines, steps);
-        let made = match reader.frames[0].get(name).cloned() {
-            Some(Value::Function(at)) => reader.follow(at, Vec::new(), Names::new()),
-            made => made.unwrap_or(Value::Plain(Tree::Null)),
-        };
-        if reader.is_long() {
-            let help = format!("name a recipe with --recipe, or give {DUMP}");
-            return Err(source.wrong("it takes too long to read").with_help(help));
-        }
-        steps = reader.steps;
-        let tree = reader.tree(&made, 0, &mut 0);
-        unread = unread.or(tree.get(UNREAD).and_then(Tree::as_u64).map(|line| (name, line)));
-        found.extend(is_configuration(&tree).then(|| Recipe {
-            name: name.clone(),
-            tree,
-            is_dump: false,
-        }));
-    }
+    let (mut found, unread) = made(source, lines, all.iter().filter(is_asked))?;
     // Recipes of pre-training, where there are others.
     let is_other = |recipe: &Recipe| {
         let name = recipe.name.to_lowercase();
@@ -248,7 +269,7 @@ fn of_torchtitan(
         }
     }
     let spec = tree.get("model_spec").cloned().unwrap_or_default();
-    let flavor = spec.pointer("/of/0").or(spec.get("flavor")).cloned().unwrap_or_default();
+    let flavor = spec.get("flavor").or(spec.pointer("/of/0")).cloned().unwrap_or_default();
     let made = spec.get("converters").cloned().unwrap_or_default();
     let mut classes = Vec::new();
     // The model of a dump has its layers already converted.
@@ -262,7 +283,7 @@ fn of_torchtitan(
     adapters::of_converters(&made, &mut arguments);
     let mut parts = made.as_array().into_iter().flatten().chain([&made, &spec]);
     let unread = parts.find_map(|own| own.get(UNREAD).or(own.get(LOST))?.as_u64());
-    unread.into_iter().for_each(|line| arguments.set_unknown("model.converters", line));
+    unread.into_iter().for_each(|line| arguments.set_unknown("model.converters", line, true));
     let backend = spec.get("moe_comm_backend").unwrap_or(&Tree::Null);
     let is_default = backend.as_str().is_some_and(|name| !matches!(name, "deepep" | "hybridep"));
     let backend = if is_default { &Tree::Null } else { backend };

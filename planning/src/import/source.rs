@@ -114,16 +114,10 @@ impl<'a> Source<'a> {
         let base = self.given_model(given)?.or(base);
         let result = read(base);
         if let Some((name, line)) = arguments.unknown() {
-            let message = format!("line {line} sets it in a way that is not read");
-            let cure = format!(
-                "give {}; or the value: --set {}=VALUE",
-                super::DUMP,
-                arguments.written(name)
-            );
-            return Err(self.of_argument(
-                arguments,
-                Wrong { name: name.to_owned(), message, cure: Some(cure) },
-            ));
+            let (name, written) = (name.to_owned(), arguments.written(name));
+            let message = format!("line {line} may set it, and is not read");
+            let cure = Some(format!("give {}; or the value: --set {written}=VALUE", super::DUMP));
+            return Err(self.of_argument(arguments, Wrong { name, message, cure }));
         }
         result.map_err(|wrong| self.of_argument(arguments, wrong))
     }

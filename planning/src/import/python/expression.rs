@@ -3,16 +3,16 @@
 
 use serde_json::Value as Tree;
 
+use super::literal::{folded, number, truth};
 use super::reader::{Names, Reader, Value, has};
 use super::tokens::Token;
+use super::unread::ANYTHING;
 
 /// Words behind one value and in front of another.
 const OPERATORS: &str = "or and not in is == != < <= > >= | ^ & << >> + - * / // % @ **";
 /// Functions that change none of their arguments.
 pub(super) const PURE: &str = "int float str bool len sum abs round print isinstance hasattr getattr range tuple list dict set \
                     enumerate zip field cast deepcopy decoder_vocab_size";
-/// Functions that may change anything.
-pub(super) const ANYTHING: &str = "exec eval compile globals locals vars delattr __import__";
 /// The deepest nesting of expressions.
 const MOST_DEEP: usize = 100;
 
@@ -119,30 +119,14 @@ impl Reader<'_> {
                 let whole = one.as_i64().and_then(i64::checked_neg).map(Tree::from);
                 Value::Plain(whole.or_else(|| one.as_f64().map(|one| Tree::from(-one)))?)
             }
-            ([left, right], [operator]) => self.folded(operator, left, right),
+            ([left, right], [operator]) => self.value(folded(operator, left, right)),
             _ => Value::Unknown(self.line),
         };
         Some((value, operators.is_empty()))
     }
 
-    /// `left` and `right` with an operator between.
-    pub(super) fn folded(&self, operator: &Token, left: &Value, right: &Value) -> Value {
-        let word = match operator {
-            Token::Mark(mark) => mark,
-            token => token.name().unwrap_or_default(),
-        };
-        let known = match (left, right) {
-            (Value::Plain(Tree::Number(a)), Value::Plain(Tree::Number(b))) => {
-                a.as_i64().zip(b.as_i64()).and_then(|(a, b)| whole(word, a, b))
-            }
-            (Value::Plain(Tree::String(a)), Value::Plain(Tree::String(b))) => match word {
-                "==" => Some(Tree::Bool(a == b)),
-                "!=" => Some(Tree::Bool(a != b)),
-                "in" => Some(Tree::Bool(b.contains(a.as_str()))),
-                _ => None,
-            },
-            _ => None,
-        };
+    /// A value if it is known.
+    pub(super) fn value(&self, known: Option<Tree>) -> Value {
         known.map_or(Value::Unknown(self.line), Value::Plain)
     }
 
@@ -349,17 +333,18 @@ impl Reader<'_> {
         if class.ends_with("run.Config") || class.ends_with("run.Partial") {
             // Objects of NeMo-Run: a class, or a function that is called later.
             class = match parts.plain.first() {
-                Some(Value::Outside(name)) => name.clone(),
-                Some(Value::Function(_)) => "function".to_owned(),
-                _ => return self.anything(),
+                Some(Value::Outside(name)) if is_class(name) => name.clone(),
+                _ => class,
             };
-            parts.plain.remove(0);
-        } else if !last.starts_with(|c: char| c.is_ascii_uppercase()) {
+            parts.plain.drain(..1.min(parts.plain.len()));
+        } else if !is_class(&class) {
             let own = self.reached(parts.plain.iter().chain(parts.named.values()));
             let is_new = own.is_some_and(|own| own.iter().all(|at| *at >= parts.before));
             if parts.is_open || !is_new {
                 return self.changed(&parts);
             }
+            // A mark of arguments by name, of which only the function knows what they set.
+            parts.plain.extend((!parts.named.is_empty()).then(|| Value::Plain(true.into())));
         }
         let made = self.object(&class, parts.plain, parts.named);
         if let Some(own) = self.objects.last_mut().filter(|_| parts.is_open) {
@@ -369,42 +354,8 @@ impl Reader<'_> {
     }
 }
 
-/// Whether a value counts as true, if that is known.
-pub(super) fn truth(value: &Value) -> Option<bool> {
-    match value {
-        Value::Plain(Tree::Null) => Some(false),
-        Value::Plain(Tree::Bool(is)) => Some(*is),
-        Value::Plain(Tree::Number(number)) => Some(number.as_f64() != Some(0.0)),
-        Value::Plain(Tree::String(text)) => Some(!text.is_empty()),
-        _ => None,
-    }
-}
-
-/// A literal number.
-fn number(text: &str) -> Option<Tree> {
-    let clean = text.replace('_', "").to_lowercase();
-    let whole = match clean.strip_prefix("0x") {
-        Some(digits) => i64::from_str_radix(digits, 16).ok(),
-        None => clean.parse().ok(),
-    };
-    let number =
-        || clean.parse::<f64>().ok().filter(|own| own.is_finite() && clean.contains(['.', 'e']));
-    whole.map(Tree::from).or_else(|| number().map(Tree::from))
-}
-
-/// Operators on whole numbers.
-fn whole(operator: &str, a: i64, b: i64) -> Option<Tree> {
-    Some(match operator {
-        "+" => Tree::from(a.checked_add(b)?),
-        "-" => Tree::from(a.checked_sub(b)?),
-        "*" => Tree::from(a.checked_mul(b)?),
-        "//" => Tree::from(a.checked_div_euclid(b).filter(|_| b > 0)?),
-        "==" => Tree::Bool(a == b),
-        "!=" => Tree::Bool(a != b),
-        "<" => Tree::Bool(a < b),
-        "<=" => Tree::Bool(a <= b),
-        ">" => Tree::Bool(a > b),
-        ">=" => Tree::Bool(a >= b),
-        _ => return None,
-    })
+/// Whether a call by this name makes an object of a class.
+fn is_class(name: &str) -> bool {
+    let last = name.rsplit('.').next().unwrap_or_default();
+    last.starts_with(|c: char| c.is_ascii_uppercase())
 }

@@ -74,17 +74,15 @@ const KEPT: [&str; 3] = [
 ];
 
 /// Objects that say which set-up there is.
-const READ: [&str; 10] = [
+const READ: [&str; 8] = [
     "",
     "/model",
     "/train",
     "/ddp",
     "/comm_overlap",
-    "/dataset",
     "/trainer",
     "/trainer/strategy",
     "/model/config",
-    "/data",
 ];
 
 /// Arguments of a set-up, which are named where they are not known.
@@ -197,7 +195,7 @@ fn precision(tree: &Tree, arguments: &mut Arguments) {
     }
     let is_named = has(&["bf16", "fp16", "fp8", "fp4", "mixed"]) || own.is_none_or(Tree::is_null);
     if !is_named || own.is_some_and(|own| own.get(UNREAD).is_some()) {
-        arguments.set_unknown("fp8", own.and_then(line_of).unwrap_or_default());
+        arguments.set_unknown("fp8", own.and_then(line_of).unwrap_or_default(), true);
         return;
     }
     let recipe = match () {
