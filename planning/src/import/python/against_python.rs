@@ -26,7 +26,7 @@ const KEYS: [(&str, &str, [u64; 3]); 6] = [
 
 /// Forms that are read: what stands in front of the recipe, and what stands in it. KEY is `cfg.OWN.FIELD`, V and W are
 /// values, N is a number of its own.
-const READ: [(&str, &str); 27] = [
+const READ: [(&str, &str); 29] = [
     ("", "KEY = V"),
     ("", "KEY: int = V"),
     ("", "KEY = other_N = V"),
@@ -45,6 +45,8 @@ const READ: [(&str, &str); 27] = [
     ("", "x_N = {\"a\": V, \"b\": W}\nKEY = x_N.get(\"a\")"),
     ("", "x_N = 2\nif x_N == 1:\n    pass\nelif x_N == 2:\n    KEY = V\nelse:\n    KEY = W"),
     ("", "if \"8b\" in \"llama8b\":\n    KEY = V\nelse:\n    KEY = W"),
+    ("", "KEY = dict(a=V, b=W).get(\"a\", 7)"),
+    ("A_N = W # a\rA_N = V", "KEY = A_N"),
     ("", "if True:\n    KEY = V"),
     ("", "x_N = 1\nassert x_N\nKEY = V"),
     ("def f_N(c):\n    c.OWN.FIELD = V", "f_N(cfg)"),
@@ -85,10 +87,16 @@ const OTHERS: [(&str, &str); 126] = [
     ("len = lambda x: x.__setattr__(\"FIELD\", V)", "len(cfg.OWN)"),
     ("A_N = [W]\ndef f_N():\n    A_N[0] = V", "f_N()\nKEY = A_N[0]"),
     ("A_N = {\"a\": W}\ndef f_N():\n    A_N.update(a=V)", "f_N()\nKEY = A_N.get(\"a\")"),
-    ("def f_N(c, seen=[]):\n    seen.append(1)\n    if seen.count(1) > 1:\n        c.OWN.FIELD = V", "f_N(cfg)\nf_N(cfg)"),
+    (
+        "def f_N(c, seen=[]):\n    seen.append(1)\n    if seen.count(1) > 1:\n        c.OWN.FIELD = V",
+        "f_N(cfg)\nf_N(cfg)",
+    ),
     ("def f_N(c):\n    try:\n        return 1\n    finally:\n        c.OWN.FIELD = V", "f_N(cfg)"),
     ("def f_N(c):\n    c = 3\n    return c", "f_N(cfg)\nKEY = V"),
-    ("def f_N(c):\n    cfg = c\n    cfg.OWN.FIELD = V\n    if True:\n        return\n    cfg.OWN.FIELD = W", "f_N(cfg)"),
+    (
+        "def f_N(c):\n    cfg = c\n    cfg.OWN.FIELD = V\n    if True:\n        return\n    cfg.OWN.FIELD = W",
+        "f_N(cfg)",
+    ),
     ("async def f_N(c):\n    c.OWN.FIELD = V", "f_N(cfg).close()"),
     ("A_N = W\nfor A_N in (W, V): pass", "KEY = A_N"),
     ("A_N, B_N = W, V", "KEY = B_N"),

@@ -327,6 +327,9 @@ impl Reader<'_> {
         if has(ANYTHING, &last) {
             return self.anything();
         }
+        if last == "dict" && parts.plain.is_empty() && !parts.is_open {
+            return self.object("{}", Vec::new(), parts.named);
+        }
         if has(PURE, &last) {
             return Value::Unknown(self.line);
         }

@@ -52,7 +52,7 @@ const MOST_DEEP: usize = 64;
 /// # Errors
 /// If it is no Python, too long, or nests too deeply.
 pub(super) fn lines(text: &str) -> Result<Vec<Line>, String> {
-    let text = text.replace("\r\n", "\n");
+    let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n").replace('\r', "\n");
     let mut reader = Reader { rest: &text, number: 1 };
     let mut stack = vec![Line { number: 0, indent: 0, tokens: Vec::new(), block: Vec::new() }];
     let mut words = 0;
