@@ -3,11 +3,13 @@
 
 #[cfg(test)]
 mod against_python;
-mod dump;
+pub(super) mod dump;
 mod expression;
 mod literal;
 mod megatron;
 mod reader;
+#[cfg(test)]
+mod tests;
 mod tokens;
 mod tree;
 mod unread;
@@ -16,7 +18,6 @@ use question::diagnostic::Diagnostic;
 use question::quote;
 use serde_json::{Map, Value as Tree};
 
-pub(super) use self::dump::{is_dump, of_dump};
 use self::reader::{Names, Reader, Value};
 use self::tokens::{Line, Token};
 use self::tree::{LOST, UNREAD, line_of, plain};
