@@ -446,10 +446,13 @@ fn hostile_configurations_end() {
         (1..5000).map(|at| format!("class C{at}(C{}):\n    x = C{}\n", at - 1, at - 1)).collect();
     let classes =
         format!("ConfigContainer\nclass C0:\n    x = 1\n{classes}def a():\n    return C4999()\n");
+    let doubled: String =
+        (1..3000).map(|at| format!("def f{at}():\n    return f{0}(f{0}())\n", at - 1)).collect();
+    let doubled = format!("ConfigContainer\nimport x\n{doubled}");
     let wide = format!("modules: {{a: {{framework: {}}}}}", "x".repeat(900_000));
     let brackets = format!("ConfigContainer\nimport x\na = {}", "(".repeat(200_000));
     let nots = format!("ConfigContainer\nimport x\na = {}b\n", "not ".repeat(100_000));
-    for text in [bomb, deep, long, chain, endless, classes, wide, brackets, nots] {
+    for text in [bomb, deep, long, chain, endless, classes, wide, brackets, doubled, nots] {
         assert!(read_named(("a.py", &text), &[], &Given::default()).is_err(), "{}", &text[..60]);
     }
     let ring = "extends: a.yaml\n";

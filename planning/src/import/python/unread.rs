@@ -51,6 +51,7 @@ impl Reader<'_> {
     pub(super) fn lose_all(&mut self) {
         (0..self.objects.len()).for_each(|at| self.lose_one(at));
         let line = self.line;
+        self.steps += self.frames.iter().map(BTreeMap::len).sum::<usize>();
         let all = self.frames.iter_mut().flat_map(BTreeMap::values_mut);
         all.filter(|own| matches!(own, Value::Plain(_)))
             .for_each(|own| *own = Value::Unknown(line));
