@@ -266,7 +266,10 @@ mod flags {
     fn a_study_without_flags_is_the_default() {
         assert_eq!(over(&Object::new(), fsdp::FsdpKeys::default()), fsdp::FsdpKeys::default());
         assert_eq!(over(&Object::new(), rl::RlKeys::default()), rl::RlKeys::default());
-        assert_eq!(over(&Object::new(), encoder::EncoderKeys::default()), encoder::EncoderKeys::default());
+        assert_eq!(
+            over(&Object::new(), encoder::EncoderKeys::default()),
+            encoder::EncoderKeys::default()
+        );
     }
 
     /// `keys` with those of `written` over them, given as flags.

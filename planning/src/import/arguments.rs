@@ -29,6 +29,8 @@ pub(super) struct Arguments {
     read: RefCell<BTreeSet<String>>,
     /// Names that a base of the file has set, which are no choice of its author.
     inherited: BTreeSet<String>,
+    /// Names whose values are not read, each with the line that sets it, and whether it may be a plain value.
+    unknown: BTreeMap<String, (u64, bool)>,
     style: Style,
     /// Whether every argument that holds is among them, defaults too, as in a dump.
     pub(super) is_dump: bool,
@@ -174,6 +176,7 @@ impl Arguments {
     /// Sets argument `name`; without values it is off.
     pub(super) fn set(&mut self, name: &str, values: Option<Vec<String>>) {
         self.inherited.remove(name);
+        self.unknown.remove(name);
         match values {
             Some(values) => {
                 self.off.remove(name);
@@ -186,9 +189,39 @@ impl Arguments {
         }
     }
 
+    /// Takes the value of argument `name` as not known, for `line` sets it.
+    pub(super) fn set_unknown(&mut self, name: &str, line: u64, is_plain: bool) {
+        self.set(name, None);
+        self.off.remove(name);
+        self.unknown.insert(name.to_owned(), (line, is_plain));
+    }
+
+    /// Whether the file sets argument `name`, if not to a value that is read.
+    pub(super) fn is_set(&self, name: &str) -> bool {
+        self.values.contains_key(name) || self.off.contains(name) || self.unknown.contains_key(name)
+    }
+
+    /// The first argument that was asked for and whose value is not read.
+    pub(super) fn unknown(&self) -> Option<(&str, u64)> {
+        let read = self.read.borrow();
+        let asked = self.unknown.iter().filter(|(name, _)| read.contains(*name));
+        asked.min_by_key(|(_, (line, _))| *line).map(|(name, (line, _))| (name.as_str(), *line))
+    }
+
+    /// A note on the others, which nobody asked for.
+    pub(super) fn unread_values(&self) -> Option<String> {
+        let plain = self.unknown.iter().filter(|(_, (_, is_plain))| *is_plain);
+        let all = plain.filter(|(name, _)| !super::harmless::is(name));
+        let named = |(name, of): (&String, &(u64, bool))| {
+            format!("{} in line {}", self.written(name), of.0)
+        };
+        let names: Vec<String> = all.map(named).collect();
+        (!names.is_empty()).then(|| format!("values that are not read: {}", names.join(", ")))
+    }
+
     /// Turns argument `name` on where the file says neither that it is on nor off.
     pub(super) fn default_on(&mut self, name: &str) {
-        if !self.values.contains_key(name) && !self.off.contains(name) {
+        if !self.is_set(name) {
             self.set(name, Some(Vec::new()));
             self.inherited.insert(name.to_owned());
         }

@@ -33,6 +33,7 @@ use serde::Serialize;
 
 use self::arguments::Arguments;
 pub use self::measured::{Log, Measured};
+use self::python::DUMP;
 use self::source::Source;
 use crate::SizesDocument;
 use crate::document::Document;
@@ -130,6 +131,7 @@ const OF_MEGATRON: [Format; 2] = [
 /// Files of all other kinds.
 #[cfg(feature = "recipes")]
 const OTHERS: &[Format] = &[
+    Format { is_it: python::dump::is_dump, read: python::dump::of_dump },
     Format { is_it: python::is_recipe, read: python::of_recipe },
     Format { is_it: torchtitan::is_job, read: torchtitan::of_job },
     Format { is_it: primus::is_experiment, read: primus::of_experiment },

@@ -1,23 +1,26 @@
-//! Recipes in Python: of Megatron-Bridge, NeMo and torchtitan.
+//! Recipes in Python: of Megatron-Bridge, NeMo and torchtitan. Nothing of them is run: literals are read, and a key
+//! that anything else sets is not known.
 
-mod builtins;
-mod calls;
+#[cfg(test)]
+mod against_python;
+pub(super) mod dump;
 mod expression;
+mod literal;
 mod megatron;
-mod operators;
-mod run;
-mod syntax;
+mod reader;
+#[cfg(test)]
+mod tests;
 mod tokens;
-mod values;
-
-use std::rc::Rc;
+mod tree;
+mod unread;
 
 use question::diagnostic::Diagnostic;
 use question::quote;
-use serde_json::Value as Tree;
+use serde_json::{Map, Value as Tree};
 
-use self::run::{Module, Run, Stop};
-use self::values::Value;
+use self::reader::{Names, Reader, Value};
+use self::tokens::{Line, Token};
+use self::tree::{LOST, UNREAD, line_of, plain};
 use super::arguments::Arguments;
 use super::assemble::machine_in;
 use super::source::Source;
@@ -39,8 +42,17 @@ const WORDS: [&str; 9] = [
 /// The recipe of pre-training in a file of NeMo.
 const PRETRAIN: &str = "pretrain_recipe";
 
+/// Keys of a set-up of torchtitan, which are named where they are not known.
+const ESSENTIAL: &str = "parallelism.tensor-parallel-degree parallelism.pipeline-parallel-degree \
+                         parallelism.context-parallel-degree parallelism.expert-parallel-degree \
+                         training.num-tokens-per-microbatch-per-dp-rank training.max-context-length";
+
 /// The most recipes that an error names.
 const MOST_NAMED: usize = 12;
+
+/// The file that says all of a recipe.
+pub(super) const DUMP: &str = "the log of a run, or what `python -m debubble.recipe MODULE:FUNCTION` writes where the \
+                               framework is installed";
 
 /// Whether `source` is a recipe.
 pub(super) fn is_recipe(source: &Source<'_>) -> bool {
@@ -54,80 +66,126 @@ pub(super) fn is_recipe(source: &Source<'_>) -> bool {
 struct Recipe {
     name: String,
     tree: Tree,
+    /// Whether a framework has written it, every key with the value that it really has.
+    is_dump: bool,
 }
 
 /// The question of a recipe.
 pub(super) fn of_recipe(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic> {
-    let run = Run::new(source);
-    let main = run.main().map_err(|why| source.wrong(&why))?;
-    let recipe = chosen(source, &run, &main, given)?;
+    let lines = tokens::lines(source.text).map_err(|why| source.wrong(&why))?;
+    question(source, &chosen(source, &lines, given)?, given)
+}
+
+fn question(source: &Source<'_>, recipe: &Recipe, given: &Given) -> Result<Imported, Diagnostic> {
     let mut given = given.clone();
     given.machine = given.machine.or_else(|| machine_in(&recipe.name));
     let mut imported = match is_torchtitan(&recipe.tree) {
         true => {
             given.devices = given.devices.or_else(|| devices_in(&recipe.name));
-            of_torchtitan(source, &recipe, &given)?
+            of_torchtitan(source, recipe, &given)?
         }
-        false => megatron::question(source, &recipe, &given)?,
+        false => megatron::question(source, recipe, &given)?,
     };
     if recipe.name != PRETRAIN {
         imported.document.title = Some(recipe.name.clone());
     }
-    let lacking = run.lacking.borrow();
-    let of_recipes = lacking.iter().filter(|(name, _)| is_lacking(name, &recipe.tree));
-    let names: Vec<String> = of_recipes
-        .map(|(name, module)| match module.as_str() {
-            "" => quote::clip(name),
-            module => format!("{} of {}", quote::clip(name), quote::clip(module)),
-        })
-        .collect();
-    if !names.is_empty() {
-        let text = format!(
-            "what these set is not known, since their files are not beside this one: {}",
-            names.join(", ")
-        );
-        imported.notes.push(text);
-    }
-    if run.unknown_branches.get() {
-        imported.notes.push("branches whose conditions only a run knows are left out".to_owned());
-    }
     Ok(imported)
 }
 
-/// Whether a function that is not there is a recipe or a helper of one.
-fn is_lacking(name: &str, tree: &Tree) -> bool {
-    let is_class = name.starts_with(|c: char| c.is_ascii_uppercase());
-    let made = ["", "/train", "/trainer", "/trainer/strategy", "/training", "/parallelism"];
-    let begins = |class: &str| class.split('.').next() == Some(name);
-    let class = |path: &&str| tree.pointer(path)?.get("class")?.as_str();
-    let of_tree = made.iter().filter_map(class).any(begins);
-    !is_class && (of_tree || name.ends_with("_config") || name.starts_with('_'))
+/// Takes the keys `names` that are not set as not known, where a line that is not read may have set them; a note on
+/// those of a function that is not read.
+fn complete(
+    recipe: &Recipe,
+    paths: &[&str],
+    names: &str,
+    arguments: &mut Arguments,
+) -> Option<String> {
+    let paths = paths.iter().filter(|_| !recipe.is_dump);
+    let class =
+        |own: &Tree| own.get("class")?.as_str().filter(|own| is_function(own)).map(quote::clip);
+    let objects: Vec<&Tree> = paths.filter_map(|path| recipe.tree.pointer(path)).collect();
+    let line = |own: &&Tree| {
+        // A function with arguments sets other keys by them.
+        let is_made_of = class(own).is_some() && own.pointer("/of/0").is_some();
+        let lost = own.get(UNREAD).or(own.get(LOST)).and_then(Tree::as_u64);
+        lost.or_else(|| line_of(own).filter(|_| is_made_of))
+    };
+    let open = |arguments: &Arguments| {
+        let names = names.split_ascii_whitespace().filter(|name| !arguments.is_set(name));
+        names.map(str::to_owned).collect::<Vec<String>>()
+    };
+    let lost = objects.iter().find_map(line);
+    for name in lost.map_or(Vec::new(), |_| open(arguments)) {
+        arguments.set_unknown(&name, lost.unwrap_or_default(), true);
+    }
+    let bases: Vec<String> = objects.iter().filter_map(|own| class(own)).collect();
+    let taken: Vec<String> = open(arguments).iter().map(|name| arguments.written(name)).collect();
+    let taken = if taken.is_empty() { "none of the set-up".to_owned() } else { taken.join(", ") };
+    (!bases.is_empty()).then(|| {
+        let bases = bases.join(", ");
+        format!("what {bases} sets is not known: keys that the recipe does not set have their defaults: {taken}")
+    })
+}
+
+/// Whether a call by this name is that of a function, not of a class.
+fn is_function(name: &str) -> bool {
+    let last = name.rsplit('.').next().unwrap_or_default();
+    last.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
+        && last != "function"
+        && !name.contains("from_hf")
+}
+
+/// Sets argument `name`, or takes it as not known.
+fn put(arguments: &mut Arguments, name: &str, value: &Tree) {
+    match line_of(value) {
+        Some(line) => arguments.set_unknown(name, line, value.get(UNREAD).is_some()),
+        None => arguments.add_tree(name, value),
+    }
+}
+
+/// The configurations that functions of `names` make, and the first that makes one that is not known, with its line.
+#[allow(clippy::type_complexity)]
+fn made<'n>(
+    source: &Source<'_>,
+    lines: &[Line],
+    names: impl Iterator<Item = &'n String>,
+) -> Result<(Vec<Recipe>, Option<(&'n String, u64)>), Diagnostic> {
+    let (mut found, mut steps, mut unread) = (Vec::new(), 0, None);
+    for name in names {
+        let mut reader = Reader::new(lines, steps);
+        let made = match reader.frames[0].get(name).cloned() {
+            Some(Value::Function(at)) => reader.follow(at, Vec::new(), Names::new()),
+            made => made.unwrap_or(Value::Plain(Tree::Null)),
+        };
+        if reader.is_long() {
+            let help = format!("name a recipe with --recipe, or give {DUMP}");
+            return Err(source.wrong("it takes too long to read").with_help(help));
+        }
+        steps = reader.steps;
+        let tree = reader.tree(&made, 0, &mut 0);
+        let is_of_call = tree.get("class").and_then(Tree::as_str).is_some_and(is_function);
+        if is_configuration(&tree) {
+            found.push(Recipe { name: name.clone(), tree, is_dump: false });
+        } else if unread.is_none() && (is_of_call || tree.get(UNREAD).is_some()) {
+            unread = line_of(&tree).map(|line| (name, line));
+        }
+    }
+    Ok((found, unread))
 }
 
 /// The recipe that is asked for, or the only one.
-fn chosen(
-    source: &Source<'_>,
-    run: &Run<'_>,
-    main: &Rc<Module>,
-    given: &Given,
-) -> Result<Recipe, Diagnostic> {
-    let long = || source.wrong("it takes too many steps to follow");
-    let all = main.names_in_order();
-    if let Some(name) = &given.recipe {
-        let is_there = all.contains(name);
-        let recipe = if is_there { made(run, main, name).map_err(|_| long())? } else { None };
-        return recipe.ok_or_else(|| {
-            let message = match is_there {
-                true => format!("{} makes no configuration that is known", quote::clip(name)),
-                false => format!("no recipe is called {}", quote::clip(name)),
-            };
-            source.wrong(&message).with_help(named(&all))
-        });
-    }
-    let mut found = Vec::new();
-    for name in all.iter().filter(|name| !name.starts_with('_')) {
-        found.extend(made(run, main, name).map_err(|_| long())?);
-    }
+fn chosen(source: &Source<'_>, lines: &[Line], given: &Given) -> Result<Recipe, Diagnostic> {
+    let name = |line: &Line| match line.tokens.as_slice() {
+        [Token::Name(word), Token::Name(name), ..] if word == "def" => Some(name.clone()),
+        [Token::Name(name), Token::Mark("="), ..] => Some(name.clone()),
+        _ => None,
+    };
+    let all: Vec<String> = lines.iter().filter_map(name).collect();
+    let is_asked = |name: &&String| match &given.recipe {
+        Some(asked) => *name == asked,
+        None => !name.starts_with('_'),
+    };
+    let (mut found, unread) = made(source, lines, all.iter().filter(is_asked))?;
     // Recipes of pre-training, where there are others.
     let is_other = |recipe: &Recipe| {
         let name = recipe.name.to_lowercase();
@@ -140,14 +198,27 @@ fn chosen(
         found.retain(|recipe| recipe.name == PRETRAIN);
     }
     let names: Vec<String> = found.iter().map(|recipe| recipe.name.clone()).collect();
-    match (found.pop(), names.len()) {
-        (Some(recipe), 1) => Ok(recipe),
-        (None, _) => {
-            let message = "no function in it makes a configuration of a training run that is known";
-            Err(source.wrong(message).with_help("give the file of a recipe"))
+    let wrong = |message: &str, help: String| Err(source.wrong(message).with_help(help));
+    match (found.pop(), &given.recipe, unread) {
+        (Some(recipe), _, _) if names.len() == 1 => Ok(recipe),
+        (Some(_), _, _) => wrong(&format!("it has {} recipes", names.len()), named(&names)),
+        (None, Some(asked), _) if !all.contains(asked) => {
+            wrong(&format!("no recipe is called {}", quote::clip(asked)), named(&all))
         }
-        (Some(_), count) => {
-            Err(source.wrong(&format!("it has {count} recipes")).with_help(named(&names)))
+        (None, _, Some((name, line))) => {
+            let message = format!(
+                "{}: what it makes is not known: line {line} is not read",
+                quote::clip(name)
+            );
+            wrong(&message, format!("give {DUMP}"))
+        }
+        (None, Some(asked), None) => wrong(
+            &format!("{} makes no configuration that is known", quote::clip(asked)),
+            named(&all),
+        ),
+        (None, None, None) => {
+            let message = "no function in it makes a configuration of a training run that is known";
+            wrong(message, "give the file of a recipe".to_owned())
         }
     }
 }
@@ -157,21 +228,6 @@ fn named(names: &[String]) -> String {
     let some: Vec<String> = names.iter().take(MOST_NAMED).map(|name| quote::clip(name)).collect();
     let more = if names.len() > MOST_NAMED { " .." } else { "" };
     format!("name one with --recipe: {}{more}", some.join(", "))
-}
-
-/// The recipe `name` of `main`, if it is one.
-fn made(run: &Run<'_>, main: &Rc<Module>, name: &str) -> Result<Option<Recipe>, ()> {
-    let Some(value) = run.named(name, main) else { return Ok(None) };
-    let value = match value {
-        Value::Function(..) => match run.applied(&value, Vec::new(), Default::default()) {
-            Ok(value) | Err(Stop::Return(value)) => value,
-            Err(Stop::TooLong) => return Err(()),
-        },
-        value => value,
-    };
-    let Value::Table(_) = value else { return Ok(None) };
-    let tree = value.tree();
-    Ok(is_configuration(&tree).then(|| Recipe { name: name.to_owned(), tree }))
 }
 
 /// Whether an object is the configuration of a run.
@@ -209,48 +265,61 @@ fn of_torchtitan(
     let tree = &recipe.tree;
     let mut arguments = Arguments::of_tree(&Tree::Null);
     for table in ["training", "parallelism", "compile"] {
-        tree.get(table).into_iter().for_each(|own| arguments.add_tree(table, &plain(own)));
+        for (name, value) in tree.get(table).map(plain).unwrap_or_default() {
+            put(&mut arguments, &format!("{table}.{}", name.replace('_', "-")), &value);
+        }
     }
     let spec = tree.get("model_spec").cloned().unwrap_or_default();
-    let flavor = spec.pointer("/of/0").and_then(Tree::as_str).unwrap_or_default();
-    let converters: Vec<String> = match spec.get("converters") {
-        Some(Tree::Array(all)) => {
-            all.iter().filter_map(|own| own.get("class")?.as_str().map(str::to_owned)).collect()
-        }
-        _ => Vec::new(),
+    let flavor = spec.get("flavor").or(spec.pointer("/of/0")).cloned().unwrap_or_default();
+    let made = spec.get("converters").cloned().unwrap_or_default();
+    let mut classes = Vec::new();
+    // The model of a dump has its layers already converted.
+    classes_in(if recipe.is_dump { &spec } else { &made }, 0, &mut classes);
+    arguments.set("model.converters", Some(classes));
+    put(
+        &mut arguments,
+        "float8.filter-fqns",
+        made.pointer("/0/filter_fqns").unwrap_or(&Tree::Null),
+    );
+    adapters::of_converters(&made, &mut arguments);
+    let mut parts = made.as_array().into_iter().flatten().chain([&made, &spec]);
+    let unread = parts.find_map(|own| own.get(UNREAD).or(own.get(LOST))?.as_u64());
+    unread.into_iter().for_each(|line| arguments.set_unknown("model.converters", line, true));
+    let backend = spec.get("moe_comm_backend").unwrap_or(&Tree::Null);
+    let is_default = backend.as_str().is_some_and(|name| !matches!(name, "deepep" | "hybridep"));
+    let backend = if is_default { &Tree::Null } else { backend };
+    put(&mut arguments, "parallelism.expert-parallel-comm-backend", backend);
+    let checkpoint = tree.get("activation_checkpoint").unwrap_or(&Tree::Null);
+    let mode = match checkpoint.get("class").and_then(Tree::as_str).unwrap_or_default() {
+        class if class.starts_with("Full") => "full".into(),
+        class if class.starts_with("Selective") => "selective".into(),
+        class if class.starts_with("MemoryBudget") => "memory_budget".into(),
+        _ if checkpoint.is_null() => "none".into(),
+        _ => checkpoint.clone(),
     };
-    let filtered = spec.pointer("/converters/0/filter_fqns").cloned().unwrap_or_default();
-    arguments.add_tree("float8.filter-fqns", &filtered);
-    arguments.set("model.converters", Some(converters));
-    adapters::of_converters(spec.get("converters").unwrap_or(&Tree::Null), &mut arguments);
-    let backend = spec.get("moe_comm_backend").and_then(Tree::as_str);
-    let backend = backend.filter(|name| matches!(*name, "deepep" | "hybridep"));
-    arguments
-        .set("parallelism.expert-parallel-comm-backend", backend.map(|name| vec![name.to_owned()]));
-    let checkpoint = tree.pointer("/activation_checkpoint/class").and_then(Tree::as_str);
-    let mode = match checkpoint.unwrap_or_default() {
-        class if class.starts_with("Full") => "full",
-        class if class.starts_with("Selective") => "selective",
-        class if class.starts_with("MemoryBudget") => "memory_budget",
-        _ => "none",
-    };
-    arguments.set("activation-checkpoint.mode", Some(vec![mode.to_owned()]));
+    put(&mut arguments, "activation-checkpoint.mode", &mode);
     arguments.set("activation-checkpoint.selective-ac-option", Some(vec!["op".to_owned()]));
     // The family is the folder of the registry, as models/llama3/config_registry.py.
-    let family = source.path.parent().and_then(|folder| folder.file_name());
-    let family = family.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let folder = source.path.parent().and_then(|folder| folder.file_name());
+    let folder = folder.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let family = spec.get("name").and_then(Tree::as_str).map_or(folder, str::to_owned);
     arguments.set("model.name", Some(vec![family.clone()]));
-    arguments.set("model.flavor", Some(vec![flavor.to_owned()]));
-    let is_named = models::named(&format!("{family}-{flavor}")).is_some();
+    put(&mut arguments, "model.flavor", &flavor);
+    given.variables.iter().for_each(|(name, value)| arguments.set(name, Some(vec![value.clone()])));
+    let note = complete(recipe, &["", "/training", "/parallelism"], ESSENTIAL, &mut arguments);
+    let is_named =
+        models::named(&format!("{family}-{}", flavor.as_str().unwrap_or_default())).is_some();
     let base = if is_named { None } else { models::begins(&recipe.name) };
-    torchtitan::of_arguments(source, &arguments, given, base)
+    let mut imported = torchtitan::of_arguments(source, &arguments, given, base)?;
+    imported.notes.extend(note.into_iter().chain(arguments.unread_values()));
+    Ok(imported)
 }
 
-/// The fields of an object, without how it was made.
-fn plain(tree: &Tree) -> Tree {
-    let mut tree = tree.clone();
-    if let Tree::Object(fields) = &mut tree {
-        ["class", "of"].into_iter().for_each(|key| drop(fields.remove(key)));
-    }
-    tree
+/// All classes in `tree`.
+fn classes_in(tree: &Tree, depth: usize, found: &mut Vec<String>) {
+    let own = tree.get("class").and_then(Tree::as_str);
+    found.extend(own.map(str::to_owned));
+    let (parts, fields) =
+        (tree.as_array().into_iter().flatten(), tree.as_object().into_iter().flat_map(Map::values));
+    parts.chain(fields).filter(|_| depth < 64).for_each(|own| classes_in(own, depth + 1, found));
 }

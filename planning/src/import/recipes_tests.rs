@@ -11,7 +11,7 @@ use super::*;
 use crate::memory_error::MemoryError;
 
 /// The question of `text` in a file `name`, with files beside it.
-fn read_named(
+pub(super) fn read_named(
     (name, text): (&str, &str),
     beside: &[(&str, &str)],
     given: &Given,
@@ -288,36 +288,6 @@ fn recipes_of_megatron_bridge_for_experts_are_read() {
     holds(("qwen3_moe.py", text, 235.09, [1, 8, 1, 32, 256, 8192, 4096]));
 }
 
-const COMMON: &str = "from megatron.bridge.training import ConfigContainer, TrainingConfig\n\
-def base():\n    cfg = ConfigContainer(model=None, train=TrainingConfig(train_iters=10, micro_batch_size=1))\n    \
-cfg.model = AutoBridge.from_hf_pretrained(\"Qwen/Qwen3-8B\").get_model_config()\n    \
-cfg.model.seq_length = 2 * 2048\n    return cfg\n";
-
-#[test]
-fn imports_branches_and_helpers_of_a_recipe_are_followed() {
-    let text = "from .common import base as start\n\n\
-        def _tuned(cfg, *, stages=2):\n    if getattr(cfg.model, 'nothing', None) is None and stages > 1:\n        \
-        cfg.model.pipeline_model_parallel_size = stages\n    elif stages == 1:\n        raise ValueError(f'{stages}')\n    \
-        for i in range(9):\n        cfg.model.pipeline_model_parallel_size = 64\n    \
-        if os.environ['X']:\n        cfg.model.context_parallel_size = 16\n\n\
-        def first_recipe():\n    cfg = start()\n    _tuned(cfg, stages=4)\n    \
-        cfg.train.global_batch_size = {**{'a': 64}}['a']\n    return cfg\n\n\
-        def second_recipe():\n    cfg = first_recipe()\n    cfg.train.global_batch_size //= 2\n    return cfg\n";
-    let beside = [("recipes/common.py", COMMON)];
-    let read = |recipe: Option<&str>| {
-        let given = Given { recipe: recipe.map(str::to_owned), ..Given::default() };
-        read_named(("recipes/own.py", text), &beside, &given)
-    };
-    let several = read(None).err().unwrap();
-    assert!(several.help.unwrap().contains("first_recipe, second_recipe"));
-    let imported = read(Some("second_recipe")).ok().unwrap();
-    let setup = imported.document.setup.as_ref().unwrap();
-    assert_eq!((setup.pipeline, setup.context, imported.document.batch), (Some(4), None, 32));
-    assert!((imported.document.tokens - 10.0 * 32.0 * 4096.0).abs() < 1.0);
-    assert!(imported.notes.iter().any(|note| note.contains("branches")), "{:?}", imported.notes);
-    assert!(read(Some("third")).err().unwrap().message.contains("no recipe is called"));
-}
-
 #[test]
 fn a_registry_of_torchtitan_is_read() {
     let text = "from torchtitan.trainer import Trainer\n\
@@ -476,9 +446,13 @@ fn hostile_configurations_end() {
         (1..5000).map(|at| format!("class C{at}(C{}):\n    x = C{}\n", at - 1, at - 1)).collect();
     let classes =
         format!("ConfigContainer\nclass C0:\n    x = 1\n{classes}def a():\n    return C4999()\n");
+    let doubled: String =
+        (1..3000).map(|at| format!("def f{at}():\n    return f{0}(f{0}())\n", at - 1)).collect();
+    let doubled = format!("ConfigContainer\nimport x\n{doubled}");
     let wide = format!("modules: {{a: {{framework: {}}}}}", "x".repeat(900_000));
+    let brackets = format!("ConfigContainer\nimport x\na = {}", "(".repeat(200_000));
     let nots = format!("ConfigContainer\nimport x\na = {}b\n", "not ".repeat(100_000));
-    for text in [bomb, deep, long, chain, endless, classes, wide, nots] {
+    for text in [bomb, deep, long, chain, endless, classes, wide, brackets, doubled, nots] {
         assert!(read_named(("a.py", &text), &[], &Given::default()).is_err(), "{}", &text[..60]);
     }
     let ring = "extends: a.yaml\n";

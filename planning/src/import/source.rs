@@ -74,11 +74,6 @@ impl<'a> Source<'a> {
         folders.map(|folder| folder.join(below)).find(|path| self.context.exists(path))
     }
 
-    /// Whether there is a file at `path`.
-    pub(super) fn exists(&self, path: &Path) -> bool {
-        self.context.exists(path)
-    }
-
     /// The text of the file `path`, if there is one.
     pub(super) fn text_of(&self, path: &Path) -> Option<String> {
         let text =
@@ -117,7 +112,14 @@ impl<'a> Source<'a> {
         read: impl FnOnce(Option<SizesDocument>) -> Result<Imported, Wrong>,
     ) -> Result<Imported, Diagnostic> {
         let base = self.given_model(given)?.or(base);
-        read(base).map_err(|wrong| self.of_argument(arguments, wrong))
+        let result = read(base);
+        if let Some((name, line)) = arguments.unknown() {
+            let (name, written) = (name.to_owned(), arguments.written(name));
+            let message = format!("line {line} may set it, and is not read");
+            let cure = Some(format!("give {}; or the value: --set {written}=VALUE", super::DUMP));
+            return Err(self.of_argument(arguments, Wrong { name, message, cure }));
+        }
+        result.map_err(|wrong| self.of_argument(arguments, wrong))
     }
 
     /// An error about the file.

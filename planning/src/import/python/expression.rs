@@ -1,298 +1,364 @@
-//! Expressions of Python, by how tightly their operators bind.
+//! Expressions: literals, names, fields, calls, and one operator between whole numbers or words. The value of any
+//! other is not known; one that is not parsed makes its statement unread.
 
-use super::syntax::{Argument, Expr, MOST_DEEP, MOST_LINKS, Parser};
+use serde_json::Value as Tree;
+
+use super::literal::{folded, number, truth};
+use super::reader::{Names, Reader, Value, has};
 use super::tokens::Token;
+use super::unread::ANYTHING;
 
-impl Parser<'_> {
-    /// One expression, or several with commas between.
-    pub(super) fn list(&mut self) -> Option<Expr> {
-        let first = self.expression()?;
-        if !self.is(",") {
-            return Some(first);
-        }
-        let mut all = vec![first];
-        while self.take(",") {
-            let is_end = matches!(self.peek(), None | Some(Token::Newline)) || self.is("=");
-            if is_end || self.is(")") || self.is("]") {
-                break;
-            }
-            all.push(self.expression()?);
-        }
-        Some(Expr::List(all))
+/// Words behind one value and in front of another.
+const OPERATORS: &str = "or and not in is == != < <= > >= | ^ & << >> + - * / // % @ **";
+/// Functions that change none of their arguments.
+pub(super) const PURE: &str = "int float str bool len sum abs round print isinstance hasattr getattr range tuple list dict set \
+                    enumerate zip field cast deepcopy decoder_vocab_size";
+/// The deepest nesting of expressions.
+const MOST_DEEP: usize = 100;
+
+/// A place among the words of a statement.
+pub(super) struct Cursor<'t> {
+    pub(super) tokens: &'t [Token],
+    pub(super) at: usize,
+    pub(super) depth: usize,
+}
+
+impl<'t> Cursor<'t> {
+    pub(super) fn peek(&self) -> Option<&'t Token> {
+        self.tokens.get(self.at)
     }
 
-    /// Counts an operator or a name of the statement.
-    fn link(&mut self) -> Option<()> {
-        self.links += 1;
-        (self.links <= MOST_LINKS).then_some(())
+    pub(super) fn is(&self, words: &str) -> bool {
+        let is = |token: &Token| words.split(' ').any(|word| token.is(word));
+        self.peek().is_some_and(is)
     }
 
-    /// An expression.
-    pub(super) fn expression(&mut self) -> Option<Expr> {
-        if self.depth >= MOST_DEEP {
-            return None;
-        }
-        self.depth += 1;
-        let expression = self.choice();
-        self.depth -= 1;
-        expression
+    pub(super) fn take(&mut self, word: &str) -> bool {
+        let is_it = self.is(word);
+        self.at += usize::from(is_it);
+        is_it
     }
 
-    fn choice(&mut self) -> Option<Expr> {
-        if self.take_name("lambda") {
-            while !self.is(":") && self.peek().is_some_and(|token| *token != Token::Newline) {
-                self.at += 1;
-            }
-            self.take(":");
-            self.expression()?;
-            return Some(Expr::Unknown);
+    /// Takes a name or a text in front of `mark`.
+    pub(super) fn key(&mut self, mark: &str) -> Option<&'t str> {
+        let key = match self.peek()? {
+            Token::Name(word) if mark == "=" => word,
+            Token::Text(word) if mark == ":" => word,
+            _ => return None,
+        };
+        self.tokens.get(self.at + 1).filter(|next| next.is(mark))?;
+        self.at += 2;
+        Some(key)
+    }
+}
+
+/// Parts between brackets.
+pub(super) struct Parts {
+    plain: Vec<Value>,
+    named: Names,
+    /// Whether there are others.
+    is_open: bool,
+    /// How many objects there were before.
+    before: usize,
+}
+
+impl Reader<'_> {
+    /// The value of all of `tokens`, if they are read.
+    pub(super) fn read(&mut self, tokens: &[Token]) -> Option<Value> {
+        let mut cursor = Cursor { tokens, at: 0, depth: 0 };
+        let mut parts = vec![self.expression(&mut cursor)?];
+        let is_list = cursor.is(",");
+        while cursor.take(",") && cursor.at < tokens.len() {
+            parts.push(self.expression(&mut cursor)?);
         }
-        let value = self.level(0)?;
-        if self.take(":=") {
-            self.expression()?;
-            return Some(Expr::Unknown);
-        }
-        if !self.take_name("if") {
-            return Some(value);
-        }
-        let condition = self.level(0)?;
-        if !self.take_name("else") {
-            return None;
-        }
-        let otherwise = self.expression()?;
-        Some(Expr::Choice(Box::new(value), Box::new(condition), Box::new(otherwise)))
+        let value = if is_list { self.object("[]", parts, Names::new()) } else { parts.pop()? };
+        (cursor.at == tokens.len()).then_some(value)
     }
 
-    /// Operators from those that bind least on.
-    fn level(&mut self, level: usize) -> Option<Expr> {
-        const LEVELS: [&[&str]; 6] = [
-            &["or"],
-            &["and"],
-            &["==", "!=", "<=", ">=", "<", ">", "in", "is", "not"],
-            &["|", "&", "<<", ">>"],
-            &["+", "-"],
-            &["*", "//", "/", "%", "@"],
-        ];
-        let Some(own) = LEVELS.get(level) else { return self.unary() };
-        if level == 2 && self.take_name("not") {
-            if self.depth >= MOST_DEEP {
-                return None;
-            }
-            self.depth += 1;
-            let value = self.level(level);
-            self.depth -= 1;
-            return Some(Expr::Not(Box::new(value?)));
+    pub(super) fn expression(&mut self, cursor: &mut Cursor<'_>) -> Option<Value> {
+        cursor.depth += 1;
+        let before = self.changes;
+        let (mut value, mut is_one) =
+            self.operation(cursor).filter(|_| cursor.depth < MOST_DEEP)?;
+        if cursor.take("if") {
+            let (condition, _) = self.operation(cursor)?;
+            let other = if cursor.take("else") { self.expression(cursor)? } else { return None };
+            is_one = false;
+            value = match truth(&condition) {
+                Some(true) => value,
+                Some(false) => other,
+                None => Value::Unknown(self.line),
+            };
         }
-        let mut left = self.level(level + 1)?;
-        while let Some(operator) = self.operator(own) {
-            self.link()?;
-            let right = self.level(level + 1)?;
-            left = Expr::Binary(operator, Box::new(left), Box::new(right));
+        if !is_one && self.changes > before {
+            // Which of the parts ran is not known.
+            value = self.anything();
         }
-        Some(left)
-    }
-
-    fn operator(&mut self, own: &[&'static str]) -> Option<&'static str> {
-        let found = own.iter().find(|operator| self.is(operator) || self.is_name(operator))?;
-        self.at += 1;
-        Some(match *found {
-            "is" if self.take_name("not") => "!=",
-            "is" => "==",
-            "not" if self.take_name("in") => "not in",
-            other => other,
-        })
-    }
-
-    fn unary(&mut self) -> Option<Expr> {
-        if self.depth >= MOST_DEEP {
-            return None;
-        }
-        if self.take("-") {
-            self.depth += 1;
-            let value = self.unary();
-            self.depth -= 1;
-            return Some(Expr::Minus(Box::new(value?)));
-        }
-        if self.take("+") || self.take("~") || self.take_name("await") {
-            return self.postfix();
-        }
-        let value = self.postfix()?;
-        if self.take("**") {
-            let exponent = self.postfix()?;
-            return Some(Expr::Binary("**", Box::new(value), Box::new(exponent)));
-        }
+        cursor.depth -= 1;
         Some(value)
     }
 
-    fn postfix(&mut self) -> Option<Expr> {
-        let mut value = self.atom()?;
+    /// Values with operators between, and whether it is one without.
+    fn operation(&mut self, cursor: &mut Cursor<'_>) -> Option<(Value, bool)> {
+        let (mut all, mut operators) = (Vec::new(), Vec::new());
         loop {
-            self.link()?;
-            if self.take(".") {
-                value = Expr::Attribute(Box::new(value), self.name()?);
-            } else if self.take("(") {
-                value = Expr::Call(Box::new(value), self.arguments()?);
-            } else if self.take("[") {
-                let index = self.list();
-                if index.is_some() && self.take("]") {
-                    value = Expr::Index(Box::new(value), Box::new(index.unwrap_or(Expr::Unknown)));
-                } else {
-                    self.close();
-                    value = Expr::Unknown;
-                }
+            while cursor.is("not - + ~") && cursor.tokens.get(cursor.at + 1).is_some() {
+                operators.extend(cursor.peek());
+                cursor.at += 1;
+            }
+            all.push(self.chain(cursor)?);
+            if !cursor.is(OPERATORS) {
+                break;
+            }
+            operators.extend(cursor.peek());
+            cursor.at += 1;
+        }
+        let value = match (all.as_slice(), operators.as_slice()) {
+            ([_], []) => all.pop()?,
+            ([Value::Plain(Tree::Number(one))], [Token::Mark("-")]) => {
+                let whole = one.as_i64().and_then(i64::checked_neg).map(Tree::from);
+                Value::Plain(whole.or_else(|| one.as_f64().map(|one| Tree::from(-one)))?)
+            }
+            ([left, right], [operator]) => self.value(folded(operator, left, right)),
+            _ => Value::Unknown(self.line),
+        };
+        Some((value, operators.is_empty()))
+    }
+
+    /// A value if it is known.
+    pub(super) fn value(&self, known: Option<Tree>) -> Value {
+        known.map_or(Value::Unknown(self.line), Value::Plain)
+    }
+
+    /// An atom with the fields and calls behind it.
+    fn chain(&mut self, cursor: &mut Cursor<'_>) -> Option<Value> {
+        let mut value = self.atom(cursor)?;
+        loop {
+            if cursor.take(".") {
+                let name = cursor.peek()?.name()?;
+                cursor.at += 1;
+                value = match cursor.take("(") {
+                    true => {
+                        let parts = self.parts(cursor, ")", "=")?;
+                        self.method(&value, name, parts)
+                    }
+                    false => self.field(&value, name),
+                };
+            } else if cursor.take("(") {
+                let parts = self.parts(cursor, ")", "=")?;
+                value = self.call(&value, parts);
+            } else if cursor.take("[") {
+                self.parts(cursor, "]", "")?;
+                value = Value::Unknown(self.line);
             } else {
                 return Some(value);
             }
         }
     }
 
-    /// Goes on behind the bracket that closes the open one.
-    fn close(&mut self) {
-        let mut depth = 1_usize;
-        while let Some(token) = self.peek() {
-            match token {
-                Token::Operator("(" | "[" | "{") => depth += 1,
-                Token::Operator(")" | "]" | "}") => depth -= 1,
-                _ => {}
-            }
-            self.at += 1;
-            if depth == 0 {
-                return;
-            }
-        }
-    }
-
-    /// The arguments of a call up to its end.
-    pub(super) fn arguments(&mut self) -> Option<Vec<Argument>> {
-        let mut all = Vec::new();
-        while !self.take(")") {
-            if self.take("**") {
-                all.push(Argument::Spread(self.expression()?));
-            } else if self.take("*") {
-                self.expression()?;
-                all.push(Argument::Plain(Expr::Unknown));
-            } else {
-                let begin = self.at;
-                match (self.name(), self.take("=")) {
-                    (Some(name), true) => all.push(Argument::Named(name, self.expression()?)),
-                    _ => {
-                        self.at = begin;
-                        all.push(Argument::Plain(self.expression()?));
-                    }
-                }
-            }
-            if self.is_name("for") {
-                self.close();
-                return Some(vec![Argument::Plain(Expr::Unknown)]);
-            }
-            if !self.take(",") && !self.is(")") {
-                return None;
-            }
-        }
-        Some(all)
-    }
-
-    fn atom(&mut self) -> Option<Expr> {
-        let token = self.peek()?.clone();
-        self.at += 1;
+    fn atom(&mut self, cursor: &mut Cursor<'_>) -> Option<Value> {
+        let token = cursor.peek()?;
+        cursor.at += 1;
         Some(match token {
             Token::Name(name) => match name.as_str() {
-                "None" => Expr::None,
-                "True" => Expr::Bool(true),
-                "False" => Expr::Bool(false),
-                "yield" | "if" | "else" | "for" | "in" | "and" | "or" | "is" => return None,
-                _ => Expr::Name(name),
+                "None" => Value::Plain(Tree::Null),
+                "True" => Value::Plain(true.into()),
+                "False" => Value::Plain(false.into()),
+                "lambda" | "await" | "yield" => return None,
+                name => self.named(name),
             },
-            Token::Number(text) => number(&text),
-            Token::Text(mut text) => {
-                // Quotes that follow each other are one.
-                while let Some(Token::Text(more)) = self.peek() {
+            Token::Number(text) => Value::Plain(number(text)?),
+            Token::Text(text) => {
+                let mut text = text.clone();
+                while let Some(Token::Text(more)) = cursor.peek() {
                     text += more;
-                    self.at += 1;
+                    cursor.at += 1;
                 }
-                match self.peek() {
-                    Some(Token::Formatted) => self.formatted(),
-                    _ => Expr::Text(text),
+                let is_plain = cursor.peek() != Some(&Token::Formatted);
+                is_plain.then(|| Value::Plain(text.into()))?
+            }
+            Token::Formatted => Value::Unknown(self.line),
+            Token::Mark("(") => {
+                let mut parts = self.parts(cursor, ")", "")?;
+                let is_list = parts.plain.len() != 1 || cursor.tokens[cursor.at - 2].is(",");
+                match parts.is_open {
+                    true => Value::Unknown(self.line),
+                    false if is_list => self.object("[]", parts.plain, Names::new()),
+                    false => parts.plain.pop()?,
                 }
             }
-            Token::Formatted => self.formatted(),
-            Token::Operator("...") => Expr::None,
-            Token::Operator("(") => self.parts(")")?,
-            Token::Operator("[") => self.parts("]")?,
-            Token::Operator("{") => self.table()?,
+            Token::Mark("[") => {
+                let parts = self.parts(cursor, "]", "")?;
+                match parts.is_open {
+                    true => Value::Unknown(self.line),
+                    false => self.object("[]", parts.plain, Names::new()),
+                }
+            }
+            Token::Mark("{") => {
+                let parts = self.parts(cursor, "}", ":")?;
+                match parts.is_open || !parts.plain.is_empty() {
+                    true => Value::Unknown(self.line),
+                    false => self.object("{}", Vec::new(), parts.named),
+                }
+            }
             _ => return None,
         })
     }
 
-    fn formatted(&mut self) -> Expr {
-        while matches!(self.peek(), Some(Token::Text(_) | Token::Formatted)) {
-            self.at += 1;
-        }
-        Expr::Unknown
-    }
-
-    /// The parts of a list or a tuple up to `end`; one in round brackets is itself.
-    fn parts(&mut self, end: &str) -> Option<Expr> {
-        let mut all = Vec::new();
-        let mut has_comma = false;
-        while !self.take(end) {
-            self.take("*");
-            all.push(self.expression()?);
-            if self.is_name("for") {
-                self.close();
-                return Some(Expr::Unknown);
-            }
-            if self.take(",") {
-                has_comma = true;
-            } else if !self.is(end) {
-                return None;
-            }
-        }
-        let is_one = end == ")" && all.len() == 1 && !has_comma;
-        match is_one {
-            true => all.pop(),
-            false => Some(Expr::List(all)),
-        }
-    }
-
-    fn table(&mut self) -> Option<Expr> {
-        let mut all = Vec::new();
-        let mut is_set = false;
-        while !self.take("}") {
-            if self.take("**") {
-                all.push((None, self.expression()?));
-            } else {
-                let key = self.expression()?;
-                match self.take(":") {
-                    true => all.push((Some(key), self.expression()?)),
-                    false => {
-                        is_set = true;
-                        all.push((None, key));
+    /// The parts up to the bracket `end`, with names in front of `mark`.
+    fn parts(&mut self, cursor: &mut Cursor<'_>, end: &str, mark: &str) -> Option<Parts> {
+        let (plain, named, before) = (Vec::new(), Names::new(), self.objects.len());
+        let mut parts = Parts { plain, named, is_open: false, before };
+        let ends = format!(", {end}");
+        while !cursor.take(end) {
+            let (begin, depth) = (cursor.at, cursor.depth);
+            let key = cursor.key(mark);
+            match (self.expression(cursor).filter(|_| cursor.is(&ends)), key) {
+                (Some(value), Some(key)) => drop(parts.named.insert(key.to_owned(), value)),
+                (Some(value), None) => parts.plain.push(value),
+                (None, key) => {
+                    (cursor.at, cursor.depth) = (begin, depth);
+                    let mut inner = 0;
+                    while inner > 0 || !cursor.is(&ends) {
+                        inner += cursor.peek()?.step();
+                        cursor.at += 1;
                     }
+                    self.scan(&cursor.tokens[begin..cursor.at]);
+                    parts.is_open |= key.is_none();
+                    key.into_iter().for_each(|key| {
+                        parts.named.insert(key.to_owned(), Value::Unknown(self.line));
+                    });
                 }
             }
-            if self.is_name("for") {
-                self.close();
-                return Some(Expr::Unknown);
-            }
-            if !self.take(",") && !self.is("}") {
+            if !cursor.take(",") && !cursor.is(end) {
                 return None;
             }
         }
-        Some(match is_set {
-            true => Expr::List(all.into_iter().map(|(_, value)| value).collect()),
-            false => Expr::Table(all),
-        })
+        Some(parts)
+    }
+
+    /// Field `name` of `owner`; one that the file has not set is an object of a base.
+    fn field(&mut self, owner: &Value, name: &str) -> Value {
+        let at = match owner {
+            Value::Outside(own) if own.len() < 200 => {
+                return Value::Outside(format!("{own}.{name}"));
+            }
+            // Its table of fields is the object itself.
+            Value::Object(_) if name.starts_with("__") => return owner.clone(),
+            Value::Object(at) => *at,
+            _ => return Value::Unknown(self.line),
+        };
+        if let Some(value) = self.objects[at].fields.get(name) {
+            return value.clone();
+        }
+        let made = self.object("", Vec::new(), Names::new());
+        let lost = self.objects[at].lost;
+        if let Some(own) = self.objects.last_mut() {
+            (own.lost, own.home) = (lost, Some((at, name.to_owned())));
+        }
+        self.objects[at].fields.insert(name.to_owned(), made.clone());
+        made
+    }
+
+    fn method(&mut self, owner: &Value, name: &str, mut parts: Parts) -> Value {
+        let at = match owner {
+            Value::Plain(_) => return self.changed(&parts),
+            Value::Object(at) if !self.objects[*at].fields.contains_key(name) => *at,
+            owner => {
+                let callee = self.field(owner, name);
+                return self.call(&callee, parts);
+            }
+        };
+        let own = &self.objects[at];
+        if own.class == "{}" && own.lost.is_none() && name == "get" {
+            let [Value::Plain(Tree::String(key)), other @ ..] = parts.plain.as_slice() else {
+                return Value::Unknown(self.line);
+            };
+            return own
+                .fields
+                .get(key)
+                .or(other.first())
+                .cloned()
+                .unwrap_or(Value::Plain(Tree::Null));
+        }
+        let is_of_class =
+            own.class.starts_with(|c: char| c.is_ascii_uppercase()) && own.class.contains('.');
+        let class = format!("{}.{name}", own.class);
+        if is_of_class && own.fields.is_empty() && class.len() < 200 {
+            // A model by the name that it was made of.
+            parts.plain.insert(0, owner.clone());
+            return self.object(&class, parts.plain, parts.named);
+        }
+        parts.plain.push(owner.clone());
+        self.changed(&parts)
+    }
+
+    /// Takes the arguments as changed, and all if one of them may be any object.
+    fn changed(&mut self, parts: &Parts) -> Value {
+        let all = parts.plain.iter().chain(parts.named.values());
+        match self.reached(all) {
+            Some(objects) => objects.into_iter().for_each(|at| self.lose_one(at)),
+            None => self.lose_all(),
+        }
+        Value::Unknown(self.line)
+    }
+
+    /// A value of which nothing is known, not even what it has changed.
+    fn anything(&mut self) -> Value {
+        self.lose_all();
+        Value::Unknown(self.line)
+    }
+
+    fn call(&mut self, callee: &Value, mut parts: Parts) -> Value {
+        let mut class = match callee {
+            Value::Function(at) if !parts.is_open => {
+                return self.follow(*at, parts.plain, parts.named);
+            }
+            Value::Outside(name) => name.clone(),
+            _ => return self.anything(),
+        };
+        let last = class.rsplit('.').next().unwrap_or_default().to_owned();
+        if let ("setattr", [Value::Object(at), Value::Plain(Tree::String(field)), value]) =
+            (last.as_str(), parts.plain.as_slice())
+        {
+            self.set(*at, field, value.clone());
+            return Value::Plain(Tree::Null);
+        }
+        if has(ANYTHING, &last) {
+            return self.anything();
+        }
+        if last == "dict" && parts.plain.is_empty() && !parts.is_open {
+            return self.object("{}", Vec::new(), parts.named);
+        }
+        if has(PURE, &last) {
+            return Value::Unknown(self.line);
+        }
+        if class.ends_with("run.Config") || class.ends_with("run.Partial") {
+            // Objects of NeMo-Run: a class, or a function that is called later.
+            class = match parts.plain.first() {
+                Some(Value::Outside(name)) if is_class(name) => name.clone(),
+                _ => class,
+            };
+            parts.plain.drain(..1.min(parts.plain.len()));
+        } else if !is_class(&class) {
+            let own = self.reached(parts.plain.iter().chain(parts.named.values()));
+            let is_new = own.is_some_and(|own| own.iter().all(|at| *at >= parts.before));
+            if parts.is_open || !is_new {
+                return self.changed(&parts);
+            }
+            // A mark of arguments by name, of which only the function knows what they set.
+            parts.plain.extend((!parts.named.is_empty()).then(|| Value::Plain(true.into())));
+        }
+        let made = self.object(&class, parts.plain, parts.named);
+        if let Some(own) = self.objects.last_mut().filter(|_| parts.is_open) {
+            own.lost = Some(self.line);
+        }
+        made
     }
 }
 
-fn number(text: &str) -> Expr {
-    let digits = text.replace('_', "");
-    if let Ok(whole) = digits.parse() {
-        return Expr::Whole(whole);
-    }
-    match digits.parse::<f64>() {
-        Ok(number) if number.is_finite() => Expr::Number(number),
-        _ => Expr::Unknown,
-    }
+/// Whether a call by this name makes an object of a class.
+fn is_class(name: &str) -> bool {
+    let last = name.rsplit('.').next().unwrap_or_default();
+    last.starts_with(|c: char| c.is_ascii_uppercase())
 }

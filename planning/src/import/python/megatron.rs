@@ -7,7 +7,8 @@ use serde_json::Value as Tree;
 use super::super::arguments::Arguments;
 use super::super::source::Source;
 use super::super::{Given, Imported, adapters, models, of_megatron};
-use super::{Recipe, devices_in, plain};
+use super::tree::{UNREAD, line_of, plain};
+use super::{Recipe, complete, devices_in, put};
 use crate::SizesDocument;
 
 /// Objects of a recipe whose fields are arguments, the later over the earlier: of Megatron-Bridge, then of NeMo, and
@@ -51,78 +52,19 @@ const NAMES: [(&str, &str); 10] = [
     ("max-sequence-length", "seq-length"),
 ];
 
-/// Fields of objects that no argument of Megatron-LM is, and that change no step; of those that do, defaults.
-const SET_ASIDE: [&str; 69] = [
-    "_",
-    "account-for-",
-    "accelerator",
-    "accumulate-grad",
-    "allow-",
-    "async-",
-    "autocast",
-    "bias-activation-fusion",
-    "bucket-size",
-    "callbacks",
-    "check-",
-    "ckpt-",
-    "config-name",
-    "barrier",
-    "clone-scatter",
-    "config-format",
-    "cp-comm-type",
-    "data-path",
-    "default-",
-    "do-",
-    "drop-last",
-    "fast-cache",
-    "defer-npy",
-    "lora-",
-    "mamba-chunk-size",
-    "memmap-",
-    "min-loss-scale",
-    "name",
-    "num-dataset",
-    "high-freq",
-    "low-freq",
-    "old-context",
-    "persistent-",
-    "pin-memory",
-    "random-seed",
-    "rank",
-    "scatter-embedding",
-    "skip-getting",
-    "use-fused-weighted",
-    "config-logger",
-    "cuda-graph-warmup",
-    "deallocate-pipeline-outputs",
-    "deterministic",
-    "distribute-saved",
-    "enable-",
-    "env-vars",
-    "fp4-param",
-    "fp8-param",
-    "fp8-wgrad",
-    "generation",
-    "gradient-as-bucket",
-    "grad-",
-    "hf-",
-    "init-model",
-    "limit-",
-    "log-every",
-    "moe-hybridep-num",
-    "num-sanity",
-    "parallel-output",
-    "params-dtype",
-    "persist-layer-norm",
-    "position-embedding-dim",
-    "should-pad",
-    "tp-comm-bootstrap",
-    "tp-comm-overlap-cfg",
-    "use-distributed-sampler",
-    "use-te-rng",
-    "use-tokenizer",
-    "val-",
-];
+/// Beginnings of fields that no argument of Megatron-LM is, and that change no step; of those that do, defaults.
+const SET_ASIDE: &str = "_ account-for- accelerator accumulate-grad allow- async- autocast \
+                         bias-activation-fusion bucket-size callbacks check- ckpt- config-name barrier \
+                         clone-scatter config-format cp-comm-type data-path default- do- drop-last \
+                         fast-cache defer-npy lora- mamba-chunk-size memmap- min-loss-scale name \
+                         num-dataset high-freq low-freq old-context persistent- pin-memory random-seed \
+                         rank scatter-embedding skip-getting use-fused-weighted config-logger \
+                         cuda-graph-warmup deallocate-pipeline-outputs deterministic distribute-saved \
+                         enable- env-vars fp4-param fp8-param fp8-wgrad generation gradient-as-bucket \
+                         grad- hf- init-model limit- log-every moe-hybridep-num num-sanity \
+                         parallel-output params-dtype persist-layer-norm position-embedding-dim \
+                         should-pad tp-comm-bootstrap tp-comm-overlap-cfg use-distributed-sampler \
+                         use-te-rng use-tokenizer val-";
 
 /// Those of them that are.
 const KEPT: [&str; 3] = [
@@ -130,6 +72,23 @@ const KEPT: [&str; 3] = [
     "account-for-loss-in-pipeline-split",
     "grad-reduce-in-fp32",
 ];
+
+/// Objects that say which set-up there is.
+const READ: [&str; 8] = [
+    "",
+    "/model",
+    "/train",
+    "/ddp",
+    "/comm_overlap",
+    "/trainer",
+    "/trainer/strategy",
+    "/model/config",
+];
+
+/// Arguments of a set-up, which are named where they are not known.
+const ESSENTIAL: &str = "tensor-model-parallel-size pipeline-model-parallel-size context-parallel-size \
+                         expert-model-parallel-size virtual-pipeline-model-parallel-size micro-batch-size \
+                         global-batch-size seq-length sequence-parallel recompute-granularity";
 
 /// The question of a recipe.
 pub(super) fn question(
@@ -140,8 +99,7 @@ pub(super) fn question(
     let tree = &recipe.tree;
     let mut arguments = Arguments::of_tree(&Tree::Null);
     let add = |path: &str, arguments: &mut Arguments| {
-        let fields = tree.pointer(path).map(|object| flat(object, arguments));
-        fields.into_iter().for_each(|fields| arguments.add_tree("", &fields));
+        tree.pointer(path).into_iter().for_each(|object| flat(object, arguments));
     };
     ASIDE.into_iter().for_each(|path| add(path, &mut arguments));
     arguments.inherit();
@@ -155,7 +113,7 @@ pub(super) fn question(
                 .is_some_and(|class| class.contains("CommOverlap"))
         };
         let overlaps = callbacks.iter().filter(is_overlap);
-        overlaps.for_each(|own| arguments.add_tree("", &flat(own, &Arguments::default())));
+        overlaps.for_each(|own| flat(own, &mut arguments));
     }
     precision(tree, &mut arguments);
     layout(tree, &mut arguments);
@@ -167,6 +125,14 @@ pub(super) fn question(
     if let Some(devices) = devices {
         arguments.set("world-size", Some(vec![devices.to_string()]));
     }
+    arguments.is_dump = recipe.is_dump;
+    if given.vocabulary.is_some() {
+        arguments.set("vocab-size", None);
+    }
+    for (name, value) in &given.variables {
+        arguments.set(&name.replace('_', "-"), Some(vec![value.clone()]));
+    }
+    let note = complete(recipe, &READ, ESSENTIAL, &mut arguments);
     let stem = source.path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let base = base(tree, recipe).or_else(|| models::begins(&stem.unwrap_or_default()));
     if base.is_none() && given.model.is_none() && !arguments.has("hidden-size") {
@@ -176,43 +142,36 @@ pub(super) fn question(
         let cure = format!("name a model of its sizes with --model, {}", models::NAMES);
         return Err(source.wrong(&message).with_help(cure));
     }
-    if base.is_some() {
+    if base.is_some() && !recipe.is_dump {
         // The sizes of a model that is known by its name are there; fields alter them.
         ["hidden-size", "num-attention-heads", "ffn-hidden-size"]
             .iter()
             .for_each(|name| arguments.set(name, None));
     }
-    of_megatron(source, &arguments, given, base)
+    let mut imported = of_megatron(source, &arguments, given, base)?;
+    imported.notes.extend(note.into_iter().chain(arguments.unread_values()));
+    Ok(imported)
 }
 
-/// The plain fields of an object under the names of Megatron-LM; empty ones do not unset those of others.
-fn flat(object: &Tree, before: &Arguments) -> Tree {
-    let Tree::Object(fields) = plain(object) else { return Tree::Null };
-    let is_plain = |value: &Tree| match value {
-        Tree::Object(_) => false,
-        Tree::Array(parts) => !parts.iter().any(Tree::is_object),
-        _ => true,
-    };
-    let renamed =
-        fields.into_iter().filter(|(_, value)| is_plain(value)).filter_map(|(name, value)| {
-            let dashed = name.replace('_', "-");
-            let is_set_aside = SET_ASIDE.iter().any(|own| dashed.starts_with(own));
-            if is_set_aside && !KEPT.contains(&dashed.as_str()) {
-                return None;
-            }
-            let own = NAMES
-                .iter()
-                .find(|(own, _)| *own == dashed)
-                .map_or(dashed.as_str(), |(_, name)| name);
-            let is_kept = value.is_null() && before.has(own);
-            (!is_kept).then(|| (own.to_owned(), words(own, value)))
-        });
-    Tree::Object(renamed.collect())
+/// Sets the fields of an object under the names of Megatron-LM; empty ones do not unset those of others.
+fn flat(object: &Tree, arguments: &mut Arguments) {
+    for (name, value) in plain(object) {
+        let dashed = name.replace('_', "-");
+        let is_set_aside = SET_ASIDE.split_ascii_whitespace().any(|own| dashed.starts_with(own));
+        let own =
+            NAMES.iter().find(|(own, _)| *own == dashed).map_or(dashed.as_str(), |(_, name)| name);
+        let is_kept =
+            is_set_aside && !KEPT.contains(&own) || value.is_null() && arguments.is_set(own);
+        if !is_kept {
+            put(arguments, own, &words(own, value));
+        }
+    }
 }
 
 /// A list of one empty word, or dtypes of torch, as arguments have them.
 fn words(name: &str, value: Tree) -> Tree {
     match value {
+        value if line_of(&value).is_some() => value,
         Tree::Array(_) if name == "moe-layer-freq" => Tree::String(value.to_string()),
         Tree::String(text) => Tree::String(text.trim_start_matches("torch.").to_owned()),
         Tree::Array(parts) if parts.is_empty() => Tree::Null,
@@ -232,6 +191,11 @@ fn precision(tree: &Tree, arguments: &mut Arguments) {
     let one = |word: &str| Some(vec![word.to_owned()]);
     let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
     if arguments.has("fp8") || arguments.has("fp4") {
+        return;
+    }
+    let is_named = has(&["bf16", "fp16", "fp8", "fp4", "mixed"]) || own.is_none_or(Tree::is_null);
+    if !is_named || own.is_some_and(|own| own.get(UNREAD).is_some()) {
+        arguments.set_unknown("fp8", own.and_then(line_of).unwrap_or_default(), true);
         return;
     }
     let recipe = match () {

@@ -1,243 +1,185 @@
-//! Words of Python.
+//! Words of Python, in lines with the blocks below them.
 
 /// A word.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Token {
     Name(String),
     Number(String),
-    /// The content of quotes.
     Text(String),
-    /// The same with values in it, which only a run has.
+    /// Bytes, or text with values or escapes in it.
     Formatted,
-    Operator(&'static str),
-    Newline,
-    Indent,
-    Dedent,
+    Mark(&'static str),
 }
 
-/// Operators, longer ones before their beginnings.
-const OPERATORS: [&str; 46] = [
-    "**=", "//=", "...", ">>=", "<<=", "**", "//", "->", ":=", "==", "!=", "<=", ">=", "+=", "-=",
-    "*=", "/=", "%=", "&=", "|=", "^=", "@=", "<<", ">>", "+", "-", "*", "/", "%", "(", ")", "[",
-    "]", "{", "}", ",", ":", ".", ";", "=", "<", ">", "@", "&", "|", "~",
-];
+impl Token {
+    /// Whether it is the mark or the name `word`.
+    pub(super) fn is(&self, word: &str) -> bool {
+        matches!(self, Self::Mark(own) if *own == word) || self.name() == Some(word)
+    }
 
-/// The most words of a file.
-const MOST_TOKENS: usize = 400_000;
-/// The deepest indentation.
-const MOST_INDENTS: usize = 64;
+    pub(super) fn name(&self) -> Option<&str> {
+        if let Self::Name(name) = self { Some(name) } else { None }
+    }
 
-/// The words of `text`.
+    /// How much deeper what follows lies in brackets.
+    pub(super) fn step(&self) -> isize {
+        match self {
+            Self::Mark("(" | "[" | "{") => 1,
+            Self::Mark(")" | "]" | "}") => -1,
+            _ => 0,
+        }
+    }
+}
+
+/// A statement with those in its block.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct Line {
+    pub(super) number: usize,
+    indent: usize,
+    pub(super) tokens: Vec<Token>,
+    pub(super) block: Vec<Line>,
+}
+
+/// Operators and brackets, long ones first.
+const MARKS: &str = "**= //= >>= <<= ... -> := == != <= >= += -= *= /= %= @= &= |= ^= ** // << >> \
+                     + - * / % @ & | ^ ~ < > = ( ) [ ] { } , : . ;";
+const MOST_TOKENS: usize = 200_000;
+/// The deepest nesting of brackets and of blocks.
+const MOST_DEEP: usize = 64;
+
+/// The statements of `text`.
 ///
 /// # Errors
-/// If there are too many.
-pub(super) fn tokens(text: &str) -> Result<Vec<Token>, String> {
-    let mut reader = Reader { rest: text, out: Vec::new(), indents: vec![0], depth: 0 };
+/// If it is no Python, too long, or nests too deeply.
+pub(super) fn lines(text: &str) -> Result<Vec<Line>, String> {
+    let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n").replace('\r', "\n");
+    let mut reader = Reader { rest: &text, number: 1 };
+    let mut stack = vec![Line { number: 0, indent: 0, tokens: Vec::new(), block: Vec::new() }];
+    let mut words = 0;
     while !reader.rest.is_empty() {
-        if reader.out.len() > MOST_TOKENS {
-            return Err("it has too many words".to_owned());
+        let line = reader.line().map_err(|why| format!("line {}: {why}", reader.number))?;
+        words += line.tokens.len();
+        if words > MOST_TOKENS || stack.len() > MOST_DEEP {
+            return Err("it is too long to be read".to_owned());
         }
-        if reader.depth == 0 && reader.begins_line() {
-            reader.indentation()?;
+        if line.tokens.is_empty() {
+            continue;
         }
-        reader.word();
+        while stack.len() > 1 && stack.last().is_some_and(|above| above.indent >= line.indent) {
+            close(&mut stack);
+        }
+        stack.push(line);
     }
-    reader.out.push(Token::Newline);
-    (1..reader.indents.len()).for_each(|_| reader.out.push(Token::Dedent));
-    Ok(reader.out)
+    while stack.len() > 1 {
+        close(&mut stack);
+    }
+    Ok(stack.pop().map(|all| all.block).unwrap_or_default())
+}
+
+/// Puts the last line in the block of the one above it.
+fn close(stack: &mut Vec<Line>) {
+    if let Some((line, above)) = stack.pop().zip(stack.last_mut()) {
+        above.block.push(line);
+    }
 }
 
 struct Reader<'a> {
     rest: &'a str,
-    out: Vec<Token>,
-    indents: Vec<usize>,
-    /// Open brackets: lines go on in them.
-    depth: usize,
+    number: usize,
 }
 
-impl Reader<'_> {
-    fn begins_line(&self) -> bool {
-        matches!(self.out.last(), None | Some(Token::Newline | Token::Dedent | Token::Indent))
-    }
-
-    /// Takes the spaces in front of a line, and lines without words.
-    fn indentation(&mut self) -> Result<(), String> {
-        loop {
-            let words = self.rest.trim_start_matches([' ', '\t', '\u{c}']);
-            let width = self.rest.len() - words.len();
-            let line = words.split('\n').next().unwrap_or_default();
-            let is_blank = line.trim().is_empty() || line.starts_with('#');
-            if is_blank && line.len() < words.len() {
-                self.rest = &words[line.len() + 1..];
-                continue;
+impl<'a> Reader<'a> {
+    /// Takes a line with the spaces in front of it, up to one that is in no brackets.
+    fn line(&mut self) -> Result<Line, String> {
+        let spaces = self.take(|c| matches!(c, ' ' | '\t' | '\u{c}')).chars();
+        // Those of no depth are below the file itself.
+        let indent = spaces.fold(1, |at, c| if c == '\t' { at / 8 * 8 + 9 } else { at + 1 });
+        let (number, mut tokens, mut depth) = (self.number, Vec::new(), 0_isize);
+        while let Some(first) = self.rest.chars().next() {
+            if first == '\n' && depth == 0 {
+                self.skip(1);
+                return Ok(Line { number, indent, tokens, block: Vec::new() });
             }
-            self.rest = if is_blank { "" } else { words };
-            if is_blank {
-                return Ok(());
+            let token = self.word(first)?;
+            depth += token.as_ref().map_or(0, Token::step);
+            if !usize::try_from(depth).is_ok_and(|depth| depth <= MOST_DEEP) {
+                return Err("its brackets nest too deeply, or are not open".to_owned());
             }
-            return self.indent(width);
+            tokens.extend(token);
+        }
+        match depth {
+            0 => Ok(Line { number, indent, tokens, block: Vec::new() }),
+            _ => Err("its brackets have no end".to_owned()),
         }
     }
 
-    fn indent(&mut self, width: usize) -> Result<(), String> {
-        let own = self.indents.last().copied().unwrap_or(0);
-        if width > own {
-            if self.indents.len() > MOST_INDENTS {
-                return Err("its blocks nest too deeply".to_owned());
-            }
-            self.indents.push(width);
-            self.out.push(Token::Indent);
-        }
-        while self.indents.len() > 1 && self.indents.last().is_some_and(|own| *own > width) {
-            self.indents.pop();
-            self.out.push(Token::Dedent);
-        }
-        Ok(())
+    fn skip(&mut self, length: usize) -> &'a str {
+        let (text, rest) = self.rest.split_at(length);
+        self.number += text.matches('\n').count();
+        self.rest = rest;
+        text
+    }
+
+    fn take(&mut self, is_part: impl Fn(char) -> bool) -> &'a str {
+        self.skip(self.rest.find(|c| !is_part(c)).unwrap_or(self.rest.len()))
     }
 
     /// Takes one word, or what stands between words.
-    fn word(&mut self) {
-        let Some(first) = self.rest.chars().next() else { return };
-        if first == '\n' {
-            self.rest = &self.rest[1..];
-            if self.depth == 0 && !self.begins_line() {
-                self.out.push(Token::Newline);
-            }
-        } else if first == '#' {
-            let end = self.rest.find('\n').unwrap_or(self.rest.len());
-            self.rest = &self.rest[end..];
-        } else if let Some(rest) = self.rest.strip_prefix("\\\n") {
-            self.rest = rest;
-        } else if first.is_alphabetic() || first == '_' {
-            self.name();
-        } else if first.is_ascii_digit() || self.begins_fraction() {
-            let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
-            let end = self.rest.find(|c| !is_part(c)).unwrap_or(self.rest.len());
-            let end = self.exponent(end);
-            self.out.push(Token::Number(self.rest[..end].to_owned()));
-            self.rest = &self.rest[end..];
-        } else if first == '"' || first == '\'' {
-            let text = self.quoted(true);
-            self.out.push(Token::Text(text));
-        } else if let Some(operator) = OPERATORS.iter().find(|own| self.rest.starts_with(**own)) {
-            match *operator {
-                "(" | "[" | "{" => self.depth += 1,
-                ")" | "]" | "}" => self.depth = self.depth.saturating_sub(1),
-                _ => {}
-            }
-            self.out.push(Token::Operator(operator));
-            self.rest = &self.rest[operator.len()..];
-        } else {
-            self.rest = &self.rest[first.len_utf8()..];
-        }
-    }
-
-    fn begins_fraction(&self) -> bool {
-        self.rest.starts_with('.') && self.rest[1..].starts_with(|c: char| c.is_ascii_digit())
-    }
-
-    /// The end of a number whose exponent has a sign, as in `1e-5`.
-    fn exponent(&self, end: usize) -> usize {
-        let is_hexadecimal = self.rest.starts_with("0x");
-        let signed = self.rest[..end].ends_with(['e', 'E']) && !is_hexadecimal;
-        let Some(rest) = self.rest[end..].strip_prefix(['-', '+']).filter(|_| signed) else {
-            return end;
-        };
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        end + 1 + digits
-    }
-
-    /// A name, or quotes with letters in front.
-    fn name(&mut self) {
-        let is_part = |c: char| c.is_alphanumeric() || c == '_';
-        let end = self.rest.find(|c| !is_part(c)).unwrap_or(self.rest.len());
-        let (name, rest) = self.rest.split_at(end);
-        let prefix = name.to_ascii_lowercase();
-        let is_prefix =
-            matches!(prefix.as_str(), "r" | "b" | "u" | "f" | "br" | "rb" | "fr" | "rf");
-        if is_prefix && rest.starts_with(['"', '\'']) {
-            self.rest = rest;
-            let text = self.quoted(!prefix.contains('r'));
-            let is_formatted = prefix.contains('f') && text.contains('{');
-            self.out.push(if is_formatted { Token::Formatted } else { Token::Text(text) });
-            return;
-        }
-        self.out.push(Token::Name(name.to_owned()));
-        self.rest = rest;
-    }
-
-    /// The content of quotes, at whose first one the rest begins; `escapes` have a backslash.
-    fn quoted(&mut self, escapes: bool) -> String {
-        let long = ["\"\"\"", "'''"].into_iter().find(|quote| self.rest.starts_with(quote));
-        let quote = long.unwrap_or(&self.rest[..1]).to_owned();
-        let body = &self.rest[quote.len()..];
-        let mut text = String::new();
-        let mut characters = body.char_indices();
-        while let Some((at, character)) = characters.next() {
-            if body[at..].starts_with(&quote) {
-                self.rest = &body[at + quote.len()..];
-                return text;
-            }
-            match character {
-                '\\' => match characters.next().map(|(_, next)| next) {
-                    Some('n') if escapes => text.push('\n'),
-                    Some('\n') if escapes => {}
-                    Some(next) => text.push(next),
-                    None => {}
-                },
-                // Quotes that do not end on their line.
-                '\n' if long.is_none() => {
-                    self.rest = &body[at..];
-                    return text;
+    fn word(&mut self, first: char) -> Result<Option<Token>, String> {
+        let is_word = |c: char| c.is_alphanumeric() || c == '_';
+        Ok(Some(match first {
+            '#' => return Ok(Some(self.take(|c| c != '\n')).and(None)),
+            ' ' | '\t' | '\u{c}' | '\n' => return Ok(Some(self.skip(1)).and(None)),
+            '\\' if self.rest.starts_with("\\\n") => return Ok(Some(self.skip(2)).and(None)),
+            '"' | '\'' => self.quoted("")?,
+            '0'..='9' => {
+                let mut text = self.take(|c| is_word(c) || c == '.').to_owned();
+                if text.ends_with(['e', 'E']) && self.rest.starts_with(['-', '+']) {
+                    text += self.skip(1);
+                    text += self.take(is_word);
                 }
-                other => text.push(other),
+                Token::Number(text)
+            }
+            'a'..='z' | 'A'..='Z' | '_' => {
+                let name = self.take(is_word);
+                let prefix = name.to_ascii_lowercase();
+                let is_prefix = prefix.len() < 3 && prefix.chars().all(|c| "rbuf".contains(c));
+                match is_prefix && self.rest.starts_with(['"', '\'']) {
+                    true => self.quoted(&prefix)?,
+                    false if name.is_ascii() => Token::Name(name.to_owned()),
+                    false => return Err("a name has letters beyond ASCII".to_owned()),
+                }
+            }
+            _ => {
+                let mark = MARKS.split(' ').find(|own| self.rest.starts_with(own));
+                let mark = mark.ok_or("it is no Python")?;
+                self.skip(mark.len());
+                Token::Mark(mark)
+            }
+        }))
+    }
+
+    /// The content of quotes, at whose first one the rest begins, behind the letters `prefix`.
+    fn quoted(&mut self, prefix: &str) -> Result<Token, String> {
+        let long = ["\"\"\"", "'''"].into_iter().find(|quote| self.rest.starts_with(quote));
+        let quote = self.skip(long.map_or(1, str::len));
+        let mut end = 0;
+        while !self.rest[end..].starts_with(quote) {
+            let mut rest = self.rest[end..].chars();
+            let one = rest.next().filter(|one| long.is_some() || *one != '\n');
+            let one = one.ok_or("its quotes have no end")?;
+            end += one.len_utf8();
+            if one == '\\' {
+                end += rest.next().map_or(0, char::len_utf8);
             }
         }
-        self.rest = "";
-        text
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn words_and_blocks_are_told_apart() {
-        let name = |text: &str| Token::Name(text.to_owned());
-        let text = "a = 1e-5 # one\n\nif b:\n    c(\n  'x\\'y', r'\\d')\n\n  # two\nd";
-        let expected = [
-            name("a"),
-            Token::Operator("="),
-            Token::Number("1e-5".to_owned()),
-            Token::Newline,
-            name("if"),
-            name("b"),
-            Token::Operator(":"),
-            Token::Newline,
-            Token::Indent,
-            name("c"),
-            Token::Operator("("),
-            Token::Text("x'y".to_owned()),
-            Token::Operator(","),
-            Token::Text("d".to_owned()),
-            Token::Operator(")"),
-            Token::Newline,
-            Token::Dedent,
-            name("d"),
-            Token::Newline,
-        ];
-        assert_eq!(tokens(text).unwrap(), expected);
-    }
-
-    #[test]
-    fn anything_has_an_end() {
-        for text in
-            ["", "\u{0}", "'", "\"\"\"a", "f'{", "\\", "$?!", "é = 1", "(\n(\n", "0x", "1.e"]
-        {
-            assert!(tokens(text).is_ok(), "{text}");
+        let text = self.skip(end);
+        self.skip(quote.len());
+        let is_filled = prefix.contains('f') && text.contains(['{', '}']);
+        if is_filled && text.matches('{').count() != text.matches('}').count() {
+            return Err("a text has quotes in a value".to_owned());
         }
-        let deep: String = (0..100).map(|at| " ".repeat(at) + "if a:\n").collect();
-        assert!(tokens(&deep).is_err());
+        let is_plain = !(is_filled || prefix.contains('b') || text.contains('\\'));
+        Ok(if is_plain { Token::Text(text.to_owned()) } else { Token::Formatted })
     }
 }

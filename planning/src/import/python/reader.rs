@@ -1,0 +1,342 @@
+//! Statements of a recipe, read without being run: literals, calls with them, and functions of the file that set them.
+//!
+//! What any other statement may set is not known from its line on: the fields and names that it writes, and the
+//! objects that a call in it gets.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value as Tree;
+
+use super::expression::Cursor;
+use super::literal::{folded, truth};
+use super::tokens::{Line, Token};
+
+/// A value.
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    Plain(Tree),
+    /// The place of an object among all.
+    Object(usize),
+    /// A name that the file does not define.
+    Outside(String),
+    Function(usize),
+    /// Set in a line that is not read.
+    Unknown(usize),
+}
+
+/// An object with fields, a list or a dictionary.
+pub(super) struct Object {
+    /// The class or the function that made it: `[]` for a list, `{}` for a dictionary; empty for one of a base.
+    pub(super) class: String,
+    /// Arguments without names, or the parts of a list.
+    pub(super) of: Vec<Value>,
+    pub(super) fields: Names,
+    pub(super) line: usize,
+    /// The line that may have set any of its fields.
+    pub(super) lost: Option<usize>,
+    /// The object and the field that it is of, if the file has not set it.
+    pub(super) home: Option<(usize, String)>,
+}
+
+/// Parameters of a function, each with its star and its default.
+type Parameters = Vec<(String, &'static str, Option<Value>)>;
+pub(super) type Names = BTreeMap<String, Value>;
+
+/// Operators that assign.
+pub(super) const ASSIGN: &str = "= := += -= *= /= //= %= @= &= |= ^= **= <<= >>=";
+/// Decorators that leave the configuration as it is.
+const DECORATORS: &str = "factory autoconvert";
+/// Statements that set nothing.
+const SET_NOTHING: &str = "pass break continue raise global nonlocal";
+/// Statements with blocks that are not followed.
+const COMPOUND: &str = "elif else for while try except finally with class async match case";
+/// The most words and objects of a file that are looked at.
+const MOST_STEPS: usize = 2_000_000;
+const MOST_CALLS: usize = 16;
+
+/// A file as far as it is read.
+#[derive(Default)]
+pub(super) struct Reader<'a> {
+    pub(super) objects: Vec<Object>,
+    functions: Vec<(Parameters, &'a [Line])>,
+    /// Names of the file, and those of the functions that are read in it.
+    pub(super) frames: Vec<Names>,
+    /// Names that functions share, which may have any value.
+    shared: Vec<String>,
+    pub(super) line: usize,
+    /// Changes so far.
+    pub(super) changes: usize,
+    pub(super) steps: usize,
+}
+
+pub(super) fn has(words: &str, word: &str) -> bool {
+    words.split_ascii_whitespace().any(|own| own == word)
+}
+
+/// Whether `tokens` begin with one of `words`.
+pub(super) fn begins(tokens: &[Token], words: &str) -> bool {
+    tokens.first().and_then(Token::name).is_some_and(|word| has(words, word))
+}
+
+/// `line` and those below it.
+pub(super) fn below<'l>(line: &'l Line, all: &mut Vec<&'l Line>) {
+    all.push(line);
+    line.block.iter().for_each(|line| below(line, all));
+}
+
+impl<'a> Reader<'a> {
+    /// Reads the statements of a file; `steps` were taken before.
+    pub(super) fn new(lines: &'a [Line], steps: usize) -> Self {
+        let mut all = Vec::new();
+        lines.iter().for_each(|line| below(line, &mut all));
+        let shared = all.iter().filter(|line| begins(&line.tokens, "global nonlocal"));
+        let shared = shared.flat_map(|line| line.tokens.iter().filter_map(Token::name));
+        let shared = shared.map(str::to_owned).collect();
+        let mut own = Self { frames: vec![Names::new()], shared, steps, ..Self::default() };
+        own.block(lines);
+        own
+    }
+
+    /// Whether it is too much to be read; nothing else of it is then.
+    pub(super) fn is_long(&self) -> bool {
+        self.steps > MOST_STEPS || self.objects.len() > MOST_STEPS / 100
+    }
+
+    /// Reads a block up to a `return`, whose value it gives.
+    fn block(&mut self, lines: &'a [Line]) -> Option<Value> {
+        let mut at = 0;
+        while let Some(line) = lines.get(at).filter(|_| !self.is_long()) {
+            self.line = line.number;
+            self.steps += line.tokens.len();
+            let mut next = at + 1;
+            let value = match line.tokens[0].name().unwrap_or_default() {
+                "if" => {
+                    let more =
+                        lines[next..].iter().take_while(|line| begins(&line.tokens, "elif else"));
+                    next += more.count();
+                    self.branch(&lines[at..next])
+                }
+                "def" => self.define(&lines[..at], line),
+                "from" | "import" => self.import(line, true),
+                "return" if line.tokens.len() == 1 => Some(Value::Plain(Tree::Null)),
+                "return" => self.read(&line.tokens[1..]).or_else(|| self.unread(line)),
+                word if has(SET_NOTHING, word) => None,
+                _ if line.tokens[0].is("@") => None,
+                word if has(COMPOUND, word) => self.unread(line),
+                _ if line.block.is_empty() && self.simple(&line.tokens) => None,
+                _ => self.unread(line),
+            };
+            at = next;
+            if let Some(Value::Unknown(_)) = value {
+                // It may not have returned.
+                lines[at..].iter().for_each(|line| drop(self.unread(line)));
+            }
+            if value.is_some() {
+                return value;
+            }
+        }
+        None
+    }
+
+    /// The branch that is taken, if its condition and those before are known.
+    fn branch(&mut self, lines: &'a [Line]) -> Option<Value> {
+        for (at, line) in lines.iter().enumerate() {
+            let [_, condition @ .., Token::Mark(":")] = line.tokens.as_slice() else { break };
+            let value = if condition.is_empty() {
+                Some(Value::Plain(true.into()))
+            } else {
+                self.read(condition)
+            };
+            match value.and_then(|value| truth(&value)).filter(|_| !line.block.is_empty()) {
+                Some(true) => return self.block(&line.block),
+                Some(false) => {}
+                None => {
+                    return lines[at..].iter().fold(None, |old, line| self.unread(line).or(old));
+                }
+            }
+        }
+        // One on a line with its condition is not followed.
+        let is_short = lines.iter().any(|line| line.block.is_empty());
+        let all = if is_short { lines } else { &[] };
+        all.iter().fold(None, |old, line| self.unread(line).or(old))
+    }
+
+    /// Binds the names of an import; in a branch they may have their old values.
+    pub(super) fn import(&mut self, line: &Line, is_sure: bool) -> Option<Value> {
+        let words = line.tokens.iter().skip_while(|token| !token.is("import")).skip(1);
+        let words: Vec<&Token> = words.filter(|token| !token.is("(") && !token.is(")")).collect();
+        for part in words.split(|token| token.is(",")) {
+            let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };
+            let (Some(first), Some(last)) = (first.name(), last.name()) else {
+                self.lose_all();
+                continue;
+            };
+            let own = if part.iter().any(|word| word.is("as")) { last } else { first };
+            let is_known = is_sure || matches!(self.named(own), Value::Outside(_));
+            let outside = Value::Outside(first.to_owned());
+            self.bind(own, if is_known { outside } else { Value::Unknown(line.number) });
+        }
+        None
+    }
+
+    fn define(&mut self, above: &[Line], line: &'a Line) -> Option<Value> {
+        let name = line.tokens.get(1).and_then(Token::name)?;
+        let mut all = Vec::new();
+        below(line, &mut all);
+        let mut words = all.iter().flat_map(|line| line.tokens.iter().filter_map(Token::name));
+        let is_other = words.any(|word| has("yield await nonlocal global", word));
+        let is_kept = |line: &Line| {
+            let words = line.tokens.iter().take_while(|token| !token.is("("));
+            words.filter_map(Token::name).last().is_some_and(|word| has(DECORATORS, word))
+        };
+        let mut decorators = above.iter().rev().take_while(|line| line.tokens[0].is("@"));
+        let is_read = !is_other
+            && self.frames.len() == 1
+            && decorators.all(is_kept)
+            && !line.block.is_empty();
+        let value = match self.parameters(&line.tokens).filter(|_| is_read) {
+            Some(parameters) => {
+                self.functions.push((parameters, &line.block));
+                Value::Function(self.functions.len() - 1)
+            }
+            None => Value::Unknown(line.number),
+        };
+        self.bind(name, value);
+        None
+    }
+
+    /// The parameters of a function, if they are read.
+    fn parameters(&mut self, tokens: &[Token]) -> Option<Parameters> {
+        let mut cursor = Cursor { tokens, at: 3, depth: 0 };
+        let mut all = Vec::new();
+        while !cursor.take(")") {
+            let star =
+                ["*", "**", "/"].into_iter().find(|star| cursor.take(star)).unwrap_or_default();
+            if !cursor.is(", )") {
+                let name = cursor.peek()?.name()?.to_owned();
+                cursor.at += 1;
+                if cursor.take(":") {
+                    self.expression(&mut cursor)?;
+                }
+                let default =
+                    if cursor.take("=") { Some(self.expression(&mut cursor)?) } else { None };
+                all.push((name, star, default));
+            }
+            if !cursor.take(",") && !cursor.is(")") {
+                return None;
+            }
+        }
+        Some(all)
+    }
+
+    /// The value of function `at` for its arguments.
+    pub(super) fn follow(&mut self, at: usize, plain: Vec<Value>, mut named: Names) -> Value {
+        if self.frames.len() > MOST_CALLS {
+            self.lose_all();
+            return Value::Unknown(self.line);
+        }
+        let (parameters, body) = self.functions[at].clone();
+        let (mut names, mut plain, line) = (Names::new(), plain.into_iter(), self.line);
+        for (name, star, default) in parameters {
+            let value = match star {
+                "*" => self.object("[]", plain.by_ref().collect(), Names::new()),
+                "**" => self.object("{}", Vec::new(), std::mem::take(&mut named)),
+                _ => plain
+                    .next()
+                    .or_else(|| named.remove(&name))
+                    .or(default)
+                    .unwrap_or(Value::Outside(name.clone())),
+            };
+            names.insert(name, value);
+        }
+        self.frames.push(names);
+        let value = self.block(body);
+        self.frames.pop();
+        self.line = line;
+        value.unwrap_or(Value::Plain(Tree::Null))
+    }
+
+    /// Reads an assignment or a call; whether it is one that is read.
+    fn simple(&mut self, tokens: &[Token]) -> bool {
+        let mut places = Vec::new();
+        let mut depth = 0;
+        for (at, token) in tokens.iter().enumerate() {
+            depth += token.step();
+            match token {
+                Token::Mark(mark) if depth == 0 && has(ASSIGN, mark) => places.push((at, *mark)),
+                Token::Mark(":") if depth == 0 && places.is_empty() => places.push((at, ":")),
+                Token::Mark(";") => return false,
+                _ => {}
+            }
+        }
+        let Some((last, mark)) = places.last().copied() else { return self.read(tokens).is_some() };
+        if mark == ":" {
+            return true;
+        }
+        let Some(mut value) = self.read(&tokens[last + 1..]) else { return false };
+        if mark != "=" {
+            let Some(old @ Value::Plain(_)) = self.read(&tokens[..last]) else { return false };
+            let operator = Token::Mark(mark.trim_end_matches('='));
+            value = self.value(folded(&operator, &old, &value));
+        }
+        if places[0].1 == ":" {
+            // The type stands between.
+            places.truncate(1);
+        }
+        let mut begin = 0;
+        places.into_iter().all(|(end, _)| {
+            let target = &tokens[std::mem::replace(&mut begin, end + 1)..end];
+            self.assign(target, &value)
+        })
+    }
+
+    /// Gives a target its value; whether it is one that is read.
+    fn assign(&mut self, target: &[Token], value: &Value) -> bool {
+        match target {
+            [Token::Name(name)] => self.bind(name, value.clone()),
+            [owner @ .., Token::Mark("."), Token::Name(field)] => match self.read(owner) {
+                Some(Value::Object(at)) => self.set(at, field, value.clone()),
+                Some(_) => self.unset(field),
+                None => return false,
+            },
+            _ => return false,
+        }
+        true
+    }
+
+    pub(super) fn set(&mut self, at: usize, field: &str, value: Value) {
+        self.changes += 1;
+        self.objects[at].fields.insert(field.to_owned(), value);
+    }
+
+    pub(super) fn bind(&mut self, name: &str, value: Value) {
+        self.changes += 1;
+        self.frames.last_mut().and_then(|own| own.insert(name.to_owned(), value));
+    }
+
+    /// The value of `name`.
+    pub(super) fn named(&self, name: &str) -> Value {
+        if self.shared.iter().any(|own| own == name) {
+            return Value::Unknown(self.line);
+        }
+        if name == "__name__" {
+            return Value::Plain(Tree::from("recipe"));
+        }
+        let own = self.frames.last().and_then(|own| own.get(name));
+        let value = own.or_else(|| self.frames[0].get(name)).cloned();
+        value.unwrap_or_else(|| Value::Outside(name.to_owned()))
+    }
+
+    pub(super) fn object(&mut self, class: &str, of: Vec<Value>, fields: Names) -> Value {
+        let line = self.line;
+        self.objects.push(Object {
+            class: class.to_owned(),
+            of,
+            fields,
+            line,
+            lost: None,
+            home: None,
+        });
+        Value::Object(self.objects.len() - 1)
+    }
+}

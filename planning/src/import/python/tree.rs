@@ -1,0 +1,89 @@
+//! The object that a recipe makes, as a tree of keys.
+
+use serde_json::{Map, Value as Tree, json};
+
+use super::reader::{Reader, Value};
+
+/// The line that sets a value which is not read.
+pub(super) const UNREAD: &str = "?";
+/// The line that makes an object.
+const LINE: &str = "@";
+/// The line behind which any field of an object may have another value.
+pub(super) const LOST: &str = "!";
+/// The most values of a tree, and its deepest nesting.
+const MOST_VALUES: usize = 50_000;
+const MOST_DEEP: usize = 24;
+
+/// The line of a value that is not read, or of a call whose value is not known.
+pub(super) fn line_of(value: &Tree) -> Option<u64> {
+    match value {
+        Tree::Array(parts) => parts.iter().find_map(line_of),
+        Tree::Object(own) => {
+            let line = own.get(UNREAD).or(own.get(LINE)).or(own.get(LOST));
+            Some(line.and_then(Tree::as_u64).unwrap_or(0))
+        }
+        _ => None,
+    }
+}
+
+/// The fields of an object, without how it was made.
+pub(super) fn plain(tree: &Tree) -> Map<String, Tree> {
+    let mut own = tree.as_object().cloned().unwrap_or_default();
+    ["class", "of", UNREAD, LINE, LOST].iter().for_each(|key| drop(own.remove(*key)));
+    own
+}
+
+impl Reader<'_> {
+    /// `value` as a tree of keys. An object that a call made has its class, and what it was made of.
+    pub(super) fn tree(&self, value: &Value, depth: usize, count: &mut usize) -> Tree {
+        *count += 1;
+        let at = match value {
+            _ if depth > MOST_DEEP || *count > MOST_VALUES => return json!({ UNREAD: 0 }),
+            Value::Plain(tree) => return tree.clone(),
+            Value::Unknown(line) => return json!({ UNREAD: line }),
+            Value::Outside(name) if name == "DEFAULT_NULL_TOKENIZER_VOCAB_SIZE" => {
+                return 32_000.into();
+            }
+            Value::Outside(name)
+                if name.starts_with("torch.") || name.starts_with("AttnBackend.") =>
+            {
+                return Tree::from(name.as_str());
+            }
+            Value::Outside(name) => return json!({ "class": name, LINE: self.line }),
+            Value::Function(_) => return json!({ "class": "function", LINE: self.line }),
+            Value::Object(at) => *at,
+        };
+        let own = &self.objects[at];
+        let mut parts =
+            own.of.iter().map(|part| self.tree(part, depth + 1, count)).collect::<Vec<_>>();
+        if own.class == "[]" {
+            return own.lost.map_or(Tree::Array(parts), |line| json!({ UNREAD: line }));
+        }
+        let mut all = Map::new();
+        if own.class != "{}" {
+            all.insert("class".to_owned(), Tree::from(own.class.as_str()));
+            all.insert("of".to_owned(), Tree::Array(std::mem::take(&mut parts)));
+            all.insert(LINE.to_owned(), Tree::from(own.line));
+        }
+        all.extend(own.lost.map(|line| (LOST.to_owned(), Tree::from(line))));
+        for (key, field) in
+            own.fields.iter().filter(|(key, field)| !self.is_of_base(at, key, field))
+        {
+            all.insert(key.clone(), self.tree(field, depth + 1, count));
+        }
+        Tree::Object(all)
+    }
+
+    /// Whether a field is only asked for, never set.
+    fn is_of_base(&self, at: usize, key: &str, field: &Value) -> bool {
+        let Value::Object(own) = field else { return false };
+        let own = &self.objects[*own];
+        let is_home = own.home.as_ref().is_some_and(|(home, name)| *home == at && name == key);
+        is_home
+            && own.lost.is_none()
+            && own.fields.iter().all(|(key, inner)| match field {
+                Value::Object(at) => self.is_of_base(*at, key, inner),
+                _ => false,
+            })
+    }
+}
