@@ -26,6 +26,9 @@ Examples:
     debubble import llama3_70b.toml > llama.toml
   One recipe of a file of Megatron-Bridge or NeMo:
     debubble import llama31.py --recipe llama31_405b_pretrain_1024gpu_h100_bf16_config
+  A recipe as its framework makes it, every key of it:
+    python -m debubble.recipe megatron.bridge.recipes.llama:llama3_8b_pretrain_config > llama3.json
+    debubble import llama3.json
   A launch script of verl, and the step that it runs:
     debubble import run_qwen2-7b.sh --machine h100 --output grpo.toml
     debubble rl grpo.toml
@@ -39,8 +42,9 @@ are followed. Arguments that a plan does not know are named.";
 #[derive(Args)]
 #[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Import {
-    /// Script or log of Megatron-LM, job of torchtitan, experiment of Primus, recipe of Megatron-Bridge or NeMo,
-    /// configuration of MaxText, JSON of SimuMax or Calculon, or script of verl, whose question is one for `debubble rl`
+    /// Script or log of Megatron-LM, job of torchtitan, experiment of Primus, recipe of Megatron-Bridge or NeMo, JSON of
+    /// `python -m debubble.recipe`, configuration of MaxText, JSON of SimuMax or Calculon, or script of verl, whose
+    /// question is one for `debubble rl`
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
