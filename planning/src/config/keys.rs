@@ -125,6 +125,7 @@ const FEATURES: &[Feature] = &[
          use_qk_norm",
     ),
     feature(BLOCKS, EMPTY, "pruned_heads"),
+    feature(BLOCKS, ON, "use_rmsnorm"),
     feature(BLOCKS, Neutral::Values(&["\"rmsnorm\""]), "normalization_function"),
     feature(BLOCKS, NULL, "attn_logit_softcapping clip_qkv final_logit_softcapping"),
 ];

@@ -12,7 +12,7 @@ fn bailing() -> Value {
         "moe_intermediate_size": 512, "norm_topk_prob": true, "num_attention_heads": 16,
         "num_experts": 256, "num_experts_per_tok": 8, "num_hidden_layers": 20, "num_key_value_heads": 4,
         "num_shared_experts": 1, "rotary_dim": 64, "score_function": "sigmoid",
-        "tie_word_embeddings": false, "use_bias": false, "use_qk_norm": true, "use_qkv_bias": false,
+        "tie_word_embeddings": false, "use_bias": false, "use_qk_norm": true, "use_qkv_bias": false, "use_rmsnorm": true,
         "vocab_size": 157184, "moe_router_enable_expert_bias": true,
         "moe_shared_expert_intermediate_size": 512, "num_nextn_predict_layers": 0, "router_dtype": "fp32",
     })
