@@ -132,7 +132,7 @@ impl Log {
                 self.memory = self.memory.max(step.memory);
                 let timed = Timed { number: step.number, seconds, batch: step.batch, behind: None };
                 if !POSSIBLE.contains(&seconds) {
-                    *self.unclear.entry("are no times of a step").or_default() += 1;
+                    *self.unclear.entry("are shorter or longer than any step").or_default() += 1;
                     return;
                 }
                 if self.is_again(&timed) {
@@ -347,7 +347,7 @@ mod tests {
             (log(&alternating), "not steady: half of all steps lie between 0.800 s and 1.600 s"),
             (
                 absurd,
-                "it has 0 iterations, 0 of them steady: three steady iterations are needed; 6 times are no",
+                "it has 0 iterations, 0 of them steady: three steady iterations are needed; 6 times are shorter",
             ),
             (commas, "6 times have a comma before decimals or thousands"),
             (String::new(), "it has 0 iterations"),
