@@ -215,6 +215,88 @@ fn lines_that_come_later_are_seen() {
 }
 
 #[test]
+fn a_log_of_another_run_is_refused() {
+    let folder = Folder::new();
+    let script = folder.with("train.sh", SCRIPT);
+    let blind = number(&advice(&format!("{script} --machine h100")), "/current/step_ns") / 1e9;
+    let own = log(&[1.1 * blind; 12]);
+    let dump = |tensor: u64| {
+        format!(
+            "  num_layers ........................... 32\n  hidden_size .......................... 4096\n  \
+             world_size ........................... 64\n  tensor_model_parallel_size ........... {tensor}\n"
+        )
+    };
+    let batch = folder.with("batch.log", &own.replace("size: 128", "size: 192"));
+    let set_up = folder.with("set-up.log", &(dump(2) + &own));
+    let drift: Vec<f64> = (0..30).map(|at| blind * (1.0 + 0.03 * f64::from(at))).collect();
+    let drift = folder.with("drift.log", &log(&drift));
+    for (log, says) in [
+        (&batch, ["another run", "global batch 192 in the log, 128"]),
+        (&set_up, ["another run", "tensor parallelism 2 in the log, 4"]),
+        (&drift, ["drift.log", "not steady"]),
+    ] {
+        refused(&run(&format!("advise {script} {log} --machine h100")), &says);
+    }
+    // What a log says in part, and as the script does, is no contradiction.
+    let part = folder.with("part.log", &(dump(4) + &own));
+    assert_eq!(advice(&format!("{script} {part} --machine h100"))["calibration"]["iterations"], 12);
+}
+
+/// A dump of the arguments of [`SCRIPT`], without recomputation.
+const DUMP: &str = "  num_layers ........................... 32\n  hidden_size .......................... 4096\n  \
+    ffn_hidden_size ...................... 14336\n  num_attention_heads .................. 32\n  \
+    group_query_attention ................ True\n  num_query_groups ..................... 8\n  \
+    swiglu ............................... True\n  normalization ........................ RMSNorm\n  \
+    add_bias_linear ...................... False\n  position_embedding_type .............. rope\n  \
+    untie_embeddings_and_output_weights .. True\n  seq_length ........................... 8192\n  \
+    max_position_embeddings .............. 8192\n  vocab_size ........................... 128256\n  \
+    world_size ........................... 64\n  tensor_model_parallel_size ........... 4\n  \
+    pipeline_model_parallel_size ......... 4\n  sequence_parallel .................... True\n  \
+    use_distributed_optimizer ............ True\n  micro_batch_size ..................... 1\n  \
+    global_batch_size .................... 128\n  bf16 ................................. True\n  \
+    train_iters .......................... 1000\n";
+
+#[test]
+fn the_arguments_of_a_log_count_before_those_of_a_script() {
+    let folder = Folder::new();
+    let script = folder.with("train.sh", SCRIPT);
+    let own = folder.with("run.log", &(DUMP.to_owned() + &log(&[2.0; 12])));
+    let found = advice(&format!("{script} {own} --machine h100"));
+    let alone = advice(&format!("{own} --machine h100"));
+    assert_eq!(found["current"], alone["current"]);
+    let notes = found["notes"].to_string();
+    assert!(
+        notes.contains("the arguments in") && notes.contains("12 steady iterations"),
+        "{notes}"
+    );
+    let other = folder
+        .with("ramp.log", &(DUMP.to_owned() + &log(&[2.0; 12]).replace("size: 128", "size: 64")));
+    let found = advice(&format!("{other} --machine h100"));
+    assert!(found["calibration"].is_null());
+    assert!(found["notes"].to_string().contains("global batch 64 in the log, 128"), "{found}");
+}
+
+#[test]
+fn a_new_batch_is_predicted_and_a_pipe_ends_with_its_time() {
+    let folder = Folder::new();
+    let script = folder.with("train.sh", SCRIPT);
+    let later: String = (14..30).map(|at| iteration(at, 4.0).replace("128", "256")).collect();
+    let path = folder.with("run.log", &(log(&[2.0; 12]) + &later));
+    let line = format!("advise {script} {path} --machine h100 --watch --timeout 200ms");
+    let text = stdout(&run(&line));
+    let last = text.lines().last().unwrap();
+    assert!(
+        last.contains("steady at 4.000 s") && last.contains("for a global batch of 256"),
+        "{text}"
+    );
+    let pipe = folder.path("pipe");
+    if Command::new("mkfifo").arg(&pipe).status().is_ok_and(|made| made.success()) {
+        let line = format!("advise {script} {} --watch --timeout 200ms", pipe.display());
+        assert!(stdout(&run(&line)).is_empty());
+    }
+}
+
+#[test]
 fn bad_files_are_refused() {
     let folder = Folder::new();
     let script = folder.with("train.sh", SCRIPT);
@@ -230,7 +312,7 @@ fn bad_files_are_refused() {
     let search = folder.with("search.toml", &search);
     let bytes = bytes.display();
     for (line, says) in [
-        (format!("{script} {few}"), &["few.log", "three steady iterations"][..]),
+        (format!("{script} {few}"), &["few.log", "2 iterations", "three steady iterations"][..]),
         (format!("{script} {bytes}"), &["bytes.log"]),
         (few.clone(), &["few.log", "no configuration of a training run"]),
         (search, &["no set-up", "[setup]"]),

@@ -104,7 +104,7 @@ pub fn predicted(
     let folder = own.parent().unwrap_or(Path::new("")).to_owned();
     let batch = batch.unwrap_or(imported.document.batch);
     let words =
-        (batch != imported.document.batch).then(|| format!(" of a global batch of {batch}"));
+        (batch != imported.document.batch).then(|| format!(" for a global batch of {batch}"));
     let document = Document { plans: Some(1), batch, ..imported.document };
     let asked = planning::check(context, &folder, &document, memory_error()?)?;
     let answer = Planner { context, question: &asked }.answer(&Orders::default())?;
@@ -163,24 +163,22 @@ fn read(context: &Context<'_>, question: &AdviceQuestion) -> Result<Run, Diagnos
     for path in question.files.iter().filter(|path| path.as_path() != own) {
         let log = import::read_log(context, path, tokens)?;
         let unlike = log.unlike(&imported.document, imported.has_devices());
+        let (name, of) = (quote::path(path), quote::path(own));
         if !unlike.is_empty() {
-            let (log, own) = (quote::path(path), quote::path(own));
-            let message = format!("{log} is of another run than {own}: {}", unlike.join("; "));
+            let message = format!("{name} is of another run than {of}: {}", unlike.join("; "));
             return Err(Diagnostic::file(path, message).with_help(OTHER_RUN));
         }
-        let more = log.measured();
-        let more = more.map_err(|why| Diagnostic::unreadable(path, &why).with_help(LOGS))?;
+        let refused = |why| Diagnostic::file(path, format!("{name} does not calibrate: {why}"));
+        let more = log.measured().map_err(|why| refused(why).with_help(LOGS))?;
         // Every argument stands in a dump, also those that a launcher adds to a script.
-        let exact = source.is_some() && log.is_whole();
-        match exact.then(|| import::read_run(context, path, &question.given)) {
+        let is_exact = source.is_some() && log.has_arguments();
+        match is_exact.then(|| import::read_run(context, path, &question.given)) {
             Some(Ok(dump)) => {
                 imported = dump;
-                let (log, own) = (quote::path(path), quote::path(own));
-                imported
-                    .notes
-                    .push(format!("{log} has all arguments: they count, not those of {own}"));
+                let note = format!("the arguments in {name} count, not those of {of}");
+                imported.notes.push(note);
             }
-            _ => context.warn(format!("{}: {}", quote::path(path), more.in_words())),
+            _ => context.warn(format!("{name}: {}", more.in_words())),
         }
         measured = Some(more);
     }

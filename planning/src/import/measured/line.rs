@@ -14,7 +14,7 @@ const MOST: usize = 1 << 14;
 pub enum Event {
     /// An iteration, or the mean of several.
     Step(Step),
-    /// An iteration whose time is not known, and why: it ..
+    /// An iteration whose time is not known, and why: such times ..
     Unclear(&'static str),
     /// A peak of the memory of one device.
     Memory(Bytes),
@@ -109,8 +109,8 @@ const TIMES: [(&str, f64); 6] = [
     // The pipeline engine of DeepSpeed.
     ("iter time (s)", 1.0),
 ];
-/// What is wrong with a number such as 843,125.
-const COMMA: &str = "has a comma that may stand before decimals or thousands";
+/// Of times such as 843,125.
+const COMMA: &str = "have a comma before decimals or thousands";
 
 fn step(line: &str) -> Option<Event> {
     let time = |(name, units): &(&str, f64)| Some((parsed(behind(line, name)?)?, *units));

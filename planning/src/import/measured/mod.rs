@@ -1,5 +1,6 @@
 //! Measured iterations of a log.
 
+pub mod alarm;
 pub mod line;
 pub mod regimes;
 pub mod steady;
@@ -112,7 +113,7 @@ impl Log {
         for line in text.lines() {
             line::event(line).iter().for_each(|event| log.add(event));
             let stated = dumped(line).and_then(|(name, value)| {
-                let (name, _) = unlike::NAMES.iter().find(|(one, _)| *one == name)?;
+                let (name, _) = unlike::NAMES.iter().find(|(known, _)| *known == name)?;
                 Some((*name, value.parse().ok()?))
             });
             log.stated.extend(stated);
@@ -131,7 +132,7 @@ impl Log {
                 self.memory = self.memory.max(step.memory);
                 let timed = Timed { number: step.number, seconds, batch: step.batch, behind: None };
                 if !POSSIBLE.contains(&seconds) {
-                    *self.unclear.entry("is none that a step takes").or_default() += 1;
+                    *self.unclear.entry("are shorter or longer than any step").or_default() += 1;
                     return;
                 }
                 if self.is_again(&timed) {
@@ -201,15 +202,28 @@ impl Log {
         let left_out = Class::LEFT_OUT.iter().map(|(class, _)| (*class, count(*class)));
         let left_out: Vec<_> = left_out.filter(|(_, count)| *count > 0).collect();
         let remarks = self.remarks(&regimes);
-        let refused = |why: String| [vec![why], remarks.clone()].concat().join("; ");
+        let few = || {
+            format!(
+                "it has {} iterations, {} of them steady: three steady iterations are needed",
+                self.steps.len(),
+                seconds.len()
+            )
+        };
         let step = median(&seconds).filter(|_| seconds.len() >= FEWEST);
-        let step = step.ok_or_else(|| refused(self.too_few(seconds.len(), &left_out)))?;
-        if let Some(why) = unsteady(&seconds, count(Class::Outlier)) {
-            return Err(refused(format!("it has no steady state: {why}")));
+        let why = step.map_or_else(|| Some(few()), |_| unsteady(&seconds, count(Class::Outlier)));
+        if let Some(why) = why {
+            let apart =
+                (!left_out.is_empty()).then(|| format!("left out: {}", in_words(&left_out)));
+            return Err([why]
+                .into_iter()
+                .chain(apart)
+                .chain(remarks)
+                .collect::<Vec<_>>()
+                .join("; "));
         }
         let tflops: Vec<f64> = steady().filter_map(|(at, _)| self.tflops[at]).collect();
         Ok(Measured {
-            step,
+            step: step.unwrap_or_default(),
             steady: seconds,
             left_out,
             memory: self.memory,
@@ -219,35 +233,22 @@ impl Log {
         })
     }
 
-    /// That `steady` iterations are too few.
-    fn too_few(&self, steady: usize, left_out: &[(Class, usize)]) -> String {
-        let mut text = format!(
-            "it has {} iterations, {steady} of them steady, and calibration needs three steady iterations",
-            self.steps.len()
-        );
-        if !left_out.is_empty() {
-            let _ = write!(text, "; left out: {}", in_words(left_out));
-        }
-        text
-    }
-
-    /// Changes of the step, and iterations that could not be read.
+    /// Changes of the step, and iterations that could not be read, a phrase each.
     fn remarks(&self, regimes: &[Regime]) -> Vec<String> {
-        let one = |regime: &Regime| {
-            let Regime { numbers: [from, to], step, .. } = regime;
-            format!("{step:.3} s in iterations {from} to {to}")
-        };
-        let named: Vec<String> =
-            regimes.iter().skip(regimes.len().saturating_sub(NAMED)).map(one).collect();
-        let changes = regimes.len().saturating_sub(1);
-        let times = if changes == 1 { "once".to_owned() } else { format!("{changes} times") };
-        let changed = (changes > 0).then(|| {
-            format!("the step changes {times}, and only the last part counts: {}", named.join(", "))
+        let named = regimes.iter().skip(regimes.len().saturating_sub(NAMED));
+        let named: Vec<String> = named.map(Regime::in_words).collect();
+        let changed = (regimes.len() > 1).then(|| {
+            let parts = regimes.len();
+            format!(
+                "the step changes, and only the last of {parts} parts counts: {}",
+                named.join(", ")
+            )
         });
         let unclear = self.unclear.iter();
-        let unclear =
-            unclear.map(|(why, count)| format!("{count} more iterations have a time that {why}"));
-        changed.into_iter().chain(unclear).collect()
+        changed
+            .into_iter()
+            .chain(unclear.map(|(why, count)| format!("{count} times {why}")))
+            .collect()
     }
 }
 
@@ -280,7 +281,7 @@ mod tests {
         let words = measured.in_words();
         assert!(words.contains("4 steady iterations: 1.000 s") && words.contains("2 of warm-up"));
         let why = Log::of(&log(&[1.0, 1.0]), 0.0).measured().unwrap_err();
-        assert!(why.starts_with("it has 2 iterations, 2 of them steady, and"), "{why}");
+        assert!(why.starts_with("it has 2 iterations, 2 of them steady: three"), "{why}");
     }
 
     #[test]
@@ -330,7 +331,7 @@ mod tests {
         assert_eq!((measured.step, measured.steady.len()), (35.0, 15));
         assert_eq!(measured.left_out, [(Class::Earlier, 15)]);
         let words = measured.in_words();
-        let said = "the step changes once, and only the last part counts: 20.000 s in iterations 1 to 15, \
+        let said = "the step changes, and only the last of 2 parts counts: 20.000 s in iterations 1 to 15, \
             35.000 s in iterations 16 to 30";
         assert!(words.contains(said), "{words}");
     }
@@ -342,16 +343,13 @@ mod tests {
         let absurd = " iteration 7/ 9 | elapsed time per iteration (ms): 1e-300 |\n".repeat(6);
         let commas = " iteration 7/ 9 | elapsed time per iteration (ms): 843,125 |\n".repeat(6);
         for (text, why) in [
-            (log(&grown), "no steady state: a step goes from"),
-            (
-                log(&alternating),
-                "no steady state: half of its steps lie between 0.800 s and 1.600 s",
-            ),
+            (log(&grown), "its step is not steady: it goes from"),
+            (log(&alternating), "not steady: half of all steps lie between 0.800 s and 1.600 s"),
             (
                 absurd,
-                "it has 0 iterations, 0 of them steady, and calibration needs three steady iterations; 6 more",
+                "it has 0 iterations, 0 of them steady: three steady iterations are needed; 6 times are shorter",
             ),
-            (commas, "6 more iterations have a time that has a comma"),
+            (commas, "6 times have a comma before decimals or thousands"),
             (String::new(), "it has 0 iterations"),
         ] {
             let said = Log::of(&text, 0.0).measured().unwrap_err();

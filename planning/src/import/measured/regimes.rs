@@ -20,6 +20,14 @@ pub struct Regime {
     pub step: f64,
 }
 
+impl Regime {
+    /// In words.
+    pub(super) fn in_words(&self) -> String {
+        let Self { numbers: [from, to], step, .. } = self;
+        format!("{step:.3} s in iterations {from} to {to}")
+    }
+}
+
 /// The regimes of those of `steps` at the places `own`, in their order.
 pub(super) fn regimes(steps: &[Timed], own: &[usize]) -> Vec<Regime> {
     let times: Vec<f64> = own.iter().map(|&at| steps[at].seconds).collect();

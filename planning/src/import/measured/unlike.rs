@@ -2,73 +2,70 @@
 
 use super::Log;
 use super::steady::batch;
+use crate::SetupDocument;
 use crate::document::{Document, ModelDocument};
+
+const BATCH: &str = "global_batch_size";
+const DEVICES: &str = "world_size";
 
 /// Arguments of a dump that are held against a question, as Megatron-LM and in words.
 pub(super) const NAMES: [(&str, &str); 11] = [
-    ("global_batch_size", "global batch"),
+    (BATCH, "global batch"),
     ("micro_batch_size", "microbatch"),
     ("seq_length", "sequence length"),
-    ("world_size", "devices"),
-    ("tensor_model_parallel_size", "tensor-parallel degree"),
-    ("pipeline_model_parallel_size", "pipeline-parallel degree"),
-    ("context_parallel_size", "context-parallel degree"),
-    ("expert_model_parallel_size", "expert-parallel degree"),
+    (DEVICES, "devices"),
+    ("tensor_model_parallel_size", "tensor parallelism"),
+    ("pipeline_model_parallel_size", "stages"),
+    ("context_parallel_size", "context parallelism"),
+    ("expert_model_parallel_size", "expert parallelism"),
     ("num_layers", "layers"),
     ("hidden_size", "hidden size"),
     ("num_attention_heads", "attention heads"),
 ];
 
-impl Log {
-    /// Whether it has a dump of arguments.
-    #[must_use]
-    pub fn is_whole(&self) -> bool {
-        self.stated.contains_key("num_layers") && self.stated.contains_key("hidden_size")
-    }
-
-    /// What the log says of its run and `document` says otherwise, a phrase each. The global batch is that of the last
-    /// iteration, else that of the dump; `is_counted` says whether the number of devices is known.
-    #[must_use]
-    pub fn unlike(&self, document: &Document, is_counted: bool) -> Vec<String> {
-        let differs = |&(name, words): &(&str, &str)| {
-            let of_dump = self.stated.get(name).copied();
-            let is_batch = name == "global_batch_size";
-            let own = if is_batch { batch(&self.steps).or(of_dump) } else { of_dump }?;
-            let asked = asked(document, name).filter(|_| is_counted || name != "world_size")?;
-            (own != asked).then(|| format!("{words} {own} in the log, {asked} in the question"))
-        };
-        NAMES.iter().filter_map(differs).collect()
-    }
-}
-
-/// The value of argument `name` in `document`, if it has one.
-fn asked(document: &Document, name: &str) -> Option<u64> {
-    let setup = document.setup.as_ref();
-    let degree = |of: Option<u64>| setup.map(|_| of.unwrap_or(1));
+/// The values of [`NAMES`] in `document`, as far as it has them.
+fn values(document: &Document) -> [Option<u64>; NAMES.len()] {
     let sizes = match &document.model {
         ModelDocument::Sizes(sizes) => Some(sizes),
         ModelDocument::File(_) => None,
     };
-    match name {
-        "global_batch_size" => Some(document.batch),
-        "micro_batch_size" => degree(setup?.microbatch),
-        "seq_length" => document.sequence,
-        "world_size" => document
-            .cluster
-            .iter()
-            .flat_map(|one| &one.devices)
-            .flatten()
-            .copied()
-            .reduce(|a, b| a + b),
-        "tensor_model_parallel_size" => degree(setup?.tensor),
-        "pipeline_model_parallel_size" => degree(setup?.pipeline),
-        "context_parallel_size" => degree(setup?.context),
+    let setup = document.setup.as_ref();
+    let degree = |of: fn(&SetupDocument) -> Option<u64>| setup.map(|own| of(own).unwrap_or(1));
+    let devices = document.cluster.iter().flat_map(|one| &one.devices).flatten().copied();
+    [
+        Some(document.batch),
+        degree(|own| own.microbatch),
+        document.sequence,
+        devices.reduce(u64::saturating_add),
+        degree(|own| own.tensor),
+        degree(|own| own.pipeline),
+        degree(|own| own.context),
         // Without experts the degree means nothing.
-        "expert_model_parallel_size" => sizes?.experts.and_then(|_| degree(setup?.expert)),
-        "num_layers" => Some(sizes?.layers),
-        "hidden_size" => Some(sizes?.hidden),
-        "num_attention_heads" => Some(sizes?.heads),
-        _ => None,
+        sizes.and_then(|own| own.experts).and_then(|_| degree(|own| own.expert)),
+        sizes.map(|own| own.layers),
+        sizes.map(|own| own.hidden),
+        sizes.map(|own| own.heads),
+    ]
+}
+
+impl Log {
+    /// Whether it has a dump of arguments.
+    #[must_use]
+    pub fn has_arguments(&self) -> bool {
+        self.stated.contains_key("num_layers") && self.stated.contains_key("hidden_size")
+    }
+
+    /// What the log says of its run and `document` says otherwise, a phrase each; of devices only if it `has_devices`
+    /// that are no guess. The global batch is that of the last iteration, else that of the dump.
+    #[must_use]
+    pub fn unlike(&self, document: &Document, has_devices: bool) -> Vec<String> {
+        let differs = |((name, words), asked): (&(&str, &str), Option<u64>)| {
+            let of_steps = batch(&self.steps).filter(|_| *name == BATCH);
+            let own = of_steps.or(self.stated.get(name).copied())?;
+            let asked = asked.filter(|_| has_devices || *name != DEVICES)?;
+            (own != asked).then(|| format!("{words} {own} in the log, {asked} in the question"))
+        };
+        NAMES.iter().zip(values(document)).filter_map(differs).collect()
     }
 }
 
@@ -99,7 +96,7 @@ mod tests {
             hidden_size ..................................... None\n";
         let expected = [
             "devices 64 in the log, 8 in the question",
-            "tensor-parallel degree 4 in the log, 1 in the question",
+            "tensor parallelism 4 in the log, 1 in the question",
         ];
         assert_eq!(of(dump), expected);
         // The devices of a script that does not say them are a guess.
