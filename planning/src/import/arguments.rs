@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use question::quote;
 use serde_json::Value;
 
-use super::shell::{END, Script, UNKNOWN};
+use super::shell::{self, Batch, Script, UNKNOWN};
 
 /// How a file writes names.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -27,11 +27,19 @@ pub(super) struct Arguments {
     off: BTreeSet<String>,
     /// Names that were asked for.
     read: RefCell<BTreeSet<String>>,
+    /// Names whose values were asked for.
+    asked: RefCell<BTreeSet<String>>,
     /// Names that a base of the file has set, which are no choice of its author.
     inherited: BTreeSet<String>,
     /// Names whose values are not read, each with the line that sets it, and whether it may be a plain value.
     unknown: BTreeMap<String, (u64, bool)>,
     style: Style,
+    /// Names of variables of a script that may have further arguments.
+    unknown: Vec<String>,
+    /// What the script asks of a scheduler.
+    pub(super) batch: Batch,
+    /// Training runs that the script launches with different arguments; the last is read.
+    pub(super) launches: usize,
     /// Whether every argument that holds is among them, defaults too, as in a dump.
     pub(super) is_dump: bool,
 }
@@ -44,28 +52,67 @@ pub(super) struct Wrong {
 }
 
 impl Arguments {
-    /// Those of the commands of `script`; where these have no sizes of a model, those in its variables, which
+    /// Those of the last launch of `script`; where none has sizes of a model, those of all and of its variables, which
     /// another script uses.
     pub(super) fn of_script(script: &Script) -> Self {
-        let mut own = Self::default();
-        script.commands.iter().for_each(|command| own.add(command));
-        if !own.values.contains_key("hidden-size") {
-            let has_flags = |words: &&Vec<String>| words.iter().any(|word| word.contains("--"));
-            script.variables.values().filter(has_flags).for_each(|words| own.add(words));
+        let mut own = Self { batch: script.batch, ..Self::default() };
+        let of = |words: &Vec<String>| {
+            let mut own = Self::default();
+            own.add(words);
+            own
+        };
+        let has_sizes = |words: &&Vec<String>| of(words).values.contains_key("hidden-size");
+        let mut launches: Vec<_> = script.commands.iter().filter(has_sizes).collect();
+        launches.dedup();
+        own.launches = launches.len();
+        if let Some(last) = launches.last() {
+            own.add(last);
+            return own;
         }
+        let others = script.commands.iter().filter(|words| shell::is_launch(words));
+        others.for_each(|words| own.add(words));
+        let has_flags = |words: &&Vec<String>| {
+            words.iter().any(|word| word.contains("--") || shell::many(word).is_some())
+        };
+        script.variables.values().filter(has_flags).for_each(|words| own.add(words));
         own
+    }
+
+    /// The name of a variable that may have further arguments, if there is one.
+    pub(super) fn unknown(&self) -> Option<&str> {
+        let read = self.read.borrow();
+        let is_switch = |name: &str| {
+            let is_asked_for = read.contains(name) && !self.asked.borrow().contains(name);
+            is_asked_for && !name.ends_with("file") || is_switch(name)
+        };
+        let switched = self.values.iter().find_map(|(name, values)| {
+            let first = values.first().and_then(|value| shell::many(value))?;
+            is_switch(name).then_some(first)
+        });
+        self.unknown.first().map(String::as_str).or(switched)
     }
 
     /// Adds the arguments among `words`; those of a command in quotes, too.
     fn add(&mut self, words: &[String]) {
         let mut name = None;
-        let parts =
-            words.iter().flat_map(|word| match word.contains(" --") || word.starts_with("--") {
+        let parts: Vec<&str> = words
+            .iter()
+            .flat_map(|word| match word.contains(" --") || word.starts_with("--") {
                 true => word.split_whitespace().collect::<Vec<_>>(),
                 false => vec![word.as_str()],
-            });
-        for word in parts {
+            })
+            .collect();
+        for (at, word) in parts.iter().copied().enumerate() {
             let flag = word.strip_prefix("--");
+            if let Some(variable) = shell::many(word) {
+                let values = name.as_ref().and_then(|name: &String| self.values.get(name));
+                let is_list = name.as_ref().is_some_and(|name| name.contains("data"));
+                if !is_list && values.is_none_or(|values| !values.is_empty()) {
+                    self.unknown.push(variable.to_owned());
+                    continue;
+                }
+            }
+            self.add_short(&parts, at);
             match flag.filter(|flag| flag.starts_with(|c: char| c.is_ascii_alphabetic())) {
                 Some(flag) => {
                     let (flag, value) = match flag.split_once('=') {
@@ -81,6 +128,28 @@ impl Arguments {
                     own.into_iter().for_each(|own| own.push(word.to_owned()));
                 }
             }
+        }
+    }
+
+    /// Adds nodes or tasks, if a short option of a launcher that counts them is at the place `at`.
+    fn add_short(&mut self, words: &[&str], at: usize) {
+        let word = words[at];
+        let name = |word: &&str| word.rsplit('/').next().unwrap_or_default().to_owned();
+        let launchers = ["srun", "mpirun", "mpiexec"];
+        let before = words.get(..at).unwrap_or_default();
+        let is_launcher = before.iter().any(|word| launchers.contains(&name(word).as_str()))
+            && !before.iter().any(|word| word.contains("python") || word.contains("torchrun"));
+        let (option, value) = match word.get(..2).filter(|_| !word.starts_with("-np")) {
+            Some(option) if word.len() > 2 => (option, word.get(2..)),
+            _ => (word, words.get(at + 1).copied()),
+        };
+        let flag = match option {
+            "-N" => "nodes",
+            "-n" | "-np" => "ntasks",
+            _ => return,
+        };
+        if let Some(value) = value.filter(|_| is_launcher) {
+            self.values.insert(flag.to_owned(), vec![value.to_owned()]);
         }
     }
 
@@ -113,7 +182,10 @@ impl Arguments {
     /// Those of the commands of `script` in the form `table.name=value`, with plus signs before names that are new.
     pub(super) fn of_overrides(script: &Script) -> Self {
         let mut own = Self { style: Style::Keys, ..Self::default() };
-        for word in script.commands.iter().flatten() {
+        let launches = || script.commands.iter().filter(|words| shell::is_launch(words));
+        let unknown = launches().flatten().filter_map(|word| shell::many(word));
+        own.unknown = unknown.map(str::to_owned).collect();
+        for word in launches().flatten() {
             // A whole array in quotes is one word here.
             let is_several =
                 word.split_whitespace().skip(1).any(|part| override_of(part).is_some());
@@ -144,6 +216,7 @@ impl Arguments {
     /// The value of argument `name` as it is written, with marks of parts that only a run knows.
     pub(super) fn raw(&self, name: &str) -> Option<&str> {
         self.note(name);
+        self.asked.borrow_mut().insert(name.to_owned());
         self.values.get(name)?.first().map(String::as_str)
     }
 
@@ -272,24 +345,32 @@ impl Arguments {
 
     /// All values of argument `name`.
     pub(super) fn all(&self, name: &str) -> Result<Vec<String>, Wrong> {
+        self.first(name, usize::MAX)
+    }
+
+    /// The first values of argument `name`, at most so many as `most`.
+    fn first(&self, name: &str, most: usize) -> Result<Vec<String>, Wrong> {
         self.note(name);
-        let values = self.values.get(name).cloned().unwrap_or_default();
-        match values.iter().find(|value| value.contains(UNKNOWN)) {
-            None => Ok(values),
-            Some(value) => {
-                let at = value.find(UNKNOWN).map_or(0, |at| at + 1);
-                let variable = value[at..].split(END).next().unwrap_or_default();
-                Err(Wrong {
-                    name: name.to_owned(),
-                    message: format!(
-                        "only a run of the {} knows {}",
-                        self.kind(),
-                        quote::clip(variable)
-                    ),
-                    cure: Some(format!("give it: --set {}=VALUE", quote::clip(variable))),
-                })
-            }
-        }
+        self.asked.borrow_mut().insert(name.to_owned());
+        let values = self.values.get(name).into_iter().flatten().take(most);
+        let values: Vec<String> = values.cloned().collect();
+        let Some(value) = values.iter().find(|value| value.contains(UNKNOWN)) else {
+            return Ok(values);
+        };
+        let variable = shell::unknowns(value).0.first().copied().unwrap_or_default().to_owned();
+        let (message, cure) = self.unknown_in_words(&variable);
+        Err(Wrong { name: name.to_owned(), message, cure: Some(cure) })
+    }
+
+    /// That only a run knows `variable`, and what helps.
+    pub(super) fn unknown_in_words(&self, variable: &str) -> (String, String) {
+        let (words, is_name) = shell::in_words(variable);
+        let message = format!("only a run of the {} knows {}", self.kind(), quote::clip(&words));
+        let cure = match is_name {
+            true => format!("give it: --set {}=VALUE", quote::clip(&words)),
+            false => format!("write its value in the {}", self.kind()),
+        };
+        (message, cure)
     }
 
     /// A word for the file.
@@ -303,7 +384,7 @@ impl Arguments {
     /// The one value of argument `name`.
     pub(super) fn text(&self, name: &str) -> Result<Option<String>, Wrong> {
         Ok(self
-            .all(name)?
+            .first(name, 1)?
             .into_iter()
             .next()
             .map(|value| value.trim_matches(['\'', '"']).to_owned()))
@@ -343,6 +424,23 @@ impl Arguments {
         let is_left = |name: &&String| !read.contains(*name) && !self.inherited.contains(*name);
         self.values.keys().filter(is_left).map(String::as_str).collect()
     }
+}
+
+/// Whether the flag `name` has no value, as far as its name says.
+fn is_switch(name: &str) -> bool {
+    let begins =
+        ["no-", "use-", "disable-", "enable-", "overlap-", "untie-", "apply-", "accumulate-"];
+    let names = [
+        "bf16",
+        "fp16",
+        "finetune",
+        "deepspeed",
+        "log-throughput",
+        "log-progress",
+        "mock-data",
+        "exit-on-missing-checkpoint",
+    ];
+    begins.iter().any(|begin| name.starts_with(begin)) || names.contains(&name)
 }
 
 /// The name and the value of an override, `table.name=value`.

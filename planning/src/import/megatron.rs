@@ -1,6 +1,7 @@
 //! From arguments of Megatron-LM to a question.
 
 mod base;
+mod devices;
 mod model;
 mod recipe;
 mod setup;
@@ -8,7 +9,7 @@ mod setup;
 use std::path::Path;
 
 use super::arguments::{Arguments, Wrong};
-use super::assemble::{Notes, Parts, Steps, least_devices, product, whole_nodes};
+use super::assemble::{Notes, Parts, Steps, product};
 use super::{Given, Imported, harmless};
 use crate::SizesDocument;
 
@@ -29,7 +30,7 @@ pub(super) fn question(
         notes.push("the layout has no layer of multi-token prediction: none is planned".to_owned());
         model.mtp = None;
     }
-    let devices = devices(arguments, &setup, given, &mut notes)?;
+    let devices = devices::devices(arguments, &setup, given, &mut notes)?;
     let batch = batch(arguments, &setup, devices, &mut notes)?;
     let steps = Steps {
         samples: arguments.whole("train-samples")?,
@@ -85,39 +86,5 @@ fn missing(arguments: &Arguments, name: &str) -> Wrong {
         name: name.to_owned(),
         message: "it is missing".to_owned(),
         cure: Some(format!("a plan needs it: add it to the {kind}, or give the log of a run")),
-    }
-}
-
-/// The devices that the launch says, or the fewest of the set-up.
-fn devices(
-    arguments: &Arguments,
-    setup: &crate::SetupDocument,
-    given: &Given,
-    notes: &mut Notes,
-) -> Result<u64, Wrong> {
-    // Of the launch, whoever says them.
-    let launched = |of_torch, of_slurm| match arguments.whole(of_torch) {
-        Ok(count) => Ok(count.or(arguments.whole(of_slurm).unwrap_or(None))),
-        Err(wrong) if given.devices.is_none() => Err(wrong),
-        Err(_) => Ok(None),
-    };
-    let nodes = launched("nnodes", "nodes")?;
-    let each = launched("nproc-per-node", "ntasks-per-node")?;
-    let of_launch = each.map(|each| each.saturating_mul(nodes.unwrap_or(1)));
-    let said = given.devices.or(arguments.whole("world-size")?).or(of_launch);
-    let least = least_devices(setup);
-    match said {
-        Some(said) if given.devices.is_some() || said.is_multiple_of(least) => Ok(said),
-        Some(said) => {
-            notes.push(format!(
-                "the launch has {said} devices, of which the set-up needs a multiple of {least}: {least} are taken; name yours with --devices"
-            ));
-            Ok(least)
-        }
-        None if arguments.is_keys() => Ok(whole_nodes(least, notes)),
-        None => {
-            notes.push(format!("the script does not say how many devices there are: {least} are taken, the fewest of the set-up; name yours with --devices"));
-            Ok(least)
-        }
     }
 }

@@ -14,6 +14,8 @@ mod primus;
 mod python;
 #[cfg(test)]
 mod recipes_tests;
+#[cfg(test)]
+mod scripts_tests;
 mod shell;
 mod simulators;
 mod source;
@@ -333,7 +335,18 @@ fn of_dump(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic> {
 fn of_script(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic> {
     let script = shell::read(source.text, &given.variables);
     let script = script.map_err(|why| source.wrong(&why))?;
-    of_megatron(source, &Arguments::of_script(&script), given, None)
+    let arguments = Arguments::of_script(&script);
+    let mut imported = of_megatron(source, &arguments, given, None)?;
+    refuse_unknown(source, &arguments)?;
+    imported.notes.extend(script.notes(arguments.launches));
+    Ok(imported)
+}
+
+/// Refuses a script of whose variables one that only a run knows may have `arguments`.
+fn refuse_unknown(source: &Source<'_>, arguments: &Arguments) -> Result<(), Diagnostic> {
+    let Some(variable) = arguments.unknown() else { return Ok(()) };
+    let (message, cure) = arguments.unknown_in_words(variable);
+    Err(source.wrong(&format!("{message}, which may have arguments")).with_help(cure))
 }
 
 /// The question of arguments of Megatron-LM; the model is that which is given or the `base`, where they have no sizes.

@@ -1,326 +1,223 @@
-//! Words of the commands of a shell script, without running it: variables, arrays, arithmetic and branches on known
-//! values are followed; loops, functions and the output of commands are not.
+//! Words of the commands of a shell script, without running it: it is read as a tree and followed as bash does. A value
+//! that only a run knows is marked by its name, and so is all that it decides on.
 
+mod assign;
+mod commands;
 mod condition;
+#[cfg(test)]
+mod differential;
 mod expand;
+mod operators;
+mod parse;
+mod run;
+mod scan;
+mod slurm;
+mod sum;
 
 use std::collections::BTreeMap;
 
-use self::condition::Truth;
-use self::expand::Expander;
+use self::run::{Flow, Reader, Value};
+use self::scan::Parser;
+pub(super) use self::slurm::Batch;
 
 /// Stands in a word for a part that only a run of the script knows; its name follows, and [`END`].
 pub(super) const UNKNOWN: char = '\u{1}';
 /// Ends the name of an unknown part.
 pub(super) const END: char = '\u{2}';
+/// Stands in front of the name of a part that may be several words.
+const MANY: char = '\u{3}';
+
+/// Stands in front of the name of a variable in a number that is made of it.
+const COUNTED: char = '=';
 
 /// The most bytes of all words and values together: values that name values may grow without end.
 const MOST_BYTES: usize = 4 << 20;
+/// The most steps of following, and bytes of words that are looked at.
+const MOST_WORK: usize = 64 << 20;
+
+/// Variables that bash sets itself.
+const OF_BASH: [&str; 28] = [
+    "BASHPID",
+    "BASH_SOURCE",
+    "BASH",
+    "BASH_VERSION",
+    "DIRSTACK",
+    "EPOCHSECONDS",
+    "EUID",
+    "FUNCNAME",
+    "GROUPS",
+    "HOME",
+    "HOSTNAME",
+    "HOSTTYPE",
+    "IFS",
+    "LINENO",
+    "LOGNAME",
+    "MACHTYPE",
+    "OLDPWD",
+    "OPTIND",
+    "OSTYPE",
+    "PATH",
+    "PIPESTATUS",
+    "PPID",
+    "PWD",
+    "RANDOM",
+    "SECONDS",
+    "SHELL",
+    "UID",
+    "USER",
+];
+
+/// Commands that launch nothing.
+const QUIET: &str = " : [ alias awk basename cat cd chmod chown cp curl cut date df dirname du echo env-check export \
+    false file find free git grep head hostname kill ln ls lscpu make mkdir module mv nvidia-smi pip pip3 popd printf \
+    ps pushd pwd read realpath rm rmdir rsync scancel scontrol sed seq set shopt sleep sort source stat sync tail tar \
+    tee test touch tr trap true type ulimit umask uname uniq unset unzip wait wc wget which xargs ";
+
+/// Commands that are programs, and no functions of a script that is not read.
+const PROGRAMS: &str = " accelerate bash conda deepspeed docker env exec mpiexec mpirun nohup nsys numactl poetry python \
+    python3 ray salloc sbatch sh singularity srun ssh sudo taskset time timeout torchrun uv ";
 
 /// A script that is read.
+#[derive(Default)]
 pub(super) struct Script {
-    /// The words of each command, in order.
+    /// The words of each command that may be a launch, in order.
     pub(super) commands: Vec<Vec<String>>,
     /// Variables that are set, an array as its words.
     pub(super) variables: BTreeMap<String, Vec<String>>,
+    /// What the script asks of a scheduler.
+    pub(super) batch: Batch,
+    /// The part that is not followed and has a launch.
+    pub(super) refused: Option<String>,
+    /// Whether its own arguments are taken as none.
+    pub(super) alone: bool,
+}
+
+impl Script {
+    /// What is assumed of it, a sentence each, where it has `launches` that differ.
+    pub(super) fn notes(&self, launches: usize) -> Vec<String> {
+        let alone = "the script is read as one that is started without arguments".to_owned();
+        let last = format!("the script launches {launches} runs that differ: the last is read");
+        let all = [(self.alone, alone), (launches > 1, last)];
+        all.into_iter().filter_map(|(holds, note)| holds.then_some(note)).collect()
+    }
 }
 
 /// Reads `text`, where `given` has values of variables that win over the script's own.
 ///
 /// # Errors
-/// If its values grow beyond all bounds.
+/// If its values grow beyond all bounds, or it has no form that bash reads.
 pub(super) fn read(text: &str, given: &BTreeMap<String, String>) -> Result<Script, String> {
-    let variables = given.iter().map(|(name, value)| (name.clone(), vec![value.clone()])).collect();
-    let mut reader = Reader {
-        script: Script { commands: Vec::new(), variables },
-        given,
-        branches: Vec::new(),
-        skipped: 0,
-        bytes: 0,
-    };
-    for statement in statements(text) {
-        reader.statement(&statement)?;
+    let text = text.replace("\r\n", "\n").replace([UNKNOWN, END, MANY, '\0'], "");
+    let batch = Batch::of(&text);
+    let given_values =
+        given.iter().map(|(name, value)| (name.clone(), Value::Text(value.as_str().into())));
+    let variables = batch.variables().chain(given_values).collect();
+    let mut parser = Parser::new(&text, 0);
+    let tree = parser.list(&[])?;
+    let mut reader = Reader::new(given, variables);
+    let flow = reader.follow(&tree)?;
+    let mut script = reader.script;
+    script.batch = batch;
+    script.alone = reader.alone;
+    let is_launched = script.commands.iter().any(|words| is_launch(words));
+    if let Some(part) = script.refused {
+        return Err(format!("the launch is in {part}: one that runs once, for certain, is read"));
     }
-    Ok(reader.script)
-}
-
-/// The state of an `if` or a `case` that is open.
-struct Branch {
-    /// The word that a `case` compares.
-    case: Option<String>,
-    /// Whether one of its parts was followed.
-    taken: bool,
-    /// Whether the part that is read is followed.
-    follows: bool,
-}
-
-struct Reader<'a> {
-    script: Script,
-    given: &'a BTreeMap<String, String>,
-    branches: Vec<Branch>,
-    /// Loops and functions that are open.
-    skipped: usize,
-    bytes: usize,
-}
-
-impl Reader<'_> {
-    fn statement(&mut self, statement: &str) -> Result<(), String> {
-        let (first, rest) = split_first(statement);
-        match first {
-            "while" | "for" | "until" | "select" => self.skipped += 1,
-            "done" => self.skipped = self.skipped.saturating_sub(1),
-            "if" => self.open(rest)?,
-            "elif" => self.next(rest)?,
-            "else" => {
-                if let Some(branch) = self.branches.last_mut() {
-                    branch.follows = !branch.taken;
-                }
-                return self.rest(rest);
-            }
-            "fi" | "esac" => drop(self.branches.pop()),
-            "}" => self.skipped = self.skipped.saturating_sub(1),
-            "then" | "do" => return self.rest(rest),
-            "case" => {
-                let word = rest.trim_end().strip_suffix("in").unwrap_or(rest).trim();
-                let word = self.expander().word(word)?;
-                self.branches.push(Branch { case: Some(word), taken: false, follows: false });
-            }
-            _ if self.is_pattern(statement) => return self.pattern(statement),
-            _ if self.follows() => self.simple(statement)?,
-            _ => {}
-        }
-        Ok(())
+    if !is_launched && (parser.launches || flow == Flow::Exit) {
+        return Err("it ends without a launch: none of its launches is reached".to_owned());
     }
-
-    fn rest(&mut self, rest: &str) -> Result<(), String> {
-        if rest.is_empty() { Ok(()) } else { self.statement(rest) }
-    }
-
-    fn follows(&self) -> bool {
-        self.skipped == 0 && self.branches.iter().all(|branch| branch.follows)
-    }
-
-    fn expander(&self) -> Expander<'_> {
-        Expander { variables: &self.script.variables, room: MOST_BYTES.saturating_sub(self.bytes) }
-    }
-
-    /// Opens an `if`, followed if `condition` is known to hold.
-    fn open(&mut self, condition: &str) -> Result<(), String> {
-        let holds = self.holds(condition)?;
-        // A branch on what only a run knows is followed nowhere, neither here nor in its `else`.
-        let (taken, follows) = match holds {
-            Truth::Yes => (true, true),
-            Truth::No => (false, false),
-            Truth::Unknown => (true, false),
+    let value = |(name, value): (String, Value)| {
+        let words = match value {
+            Value::Text(text) => vec![text.to_string()],
+            Value::List(all) => all.to_vec(),
+            Value::Unknown(true) => vec![format!("{UNKNOWN}{MANY}{name}{END}")],
+            Value::Unset | Value::Unknown(false) => return None,
         };
-        self.branches.push(Branch { case: None, taken, follows });
-        Ok(())
-    }
-
-    fn next(&mut self, condition: &str) -> Result<(), String> {
-        let holds = self.holds(condition)?;
-        if let Some(branch) = self.branches.last_mut() {
-            branch.follows = !branch.taken && holds == Truth::Yes;
-            branch.taken |= holds != Truth::No;
-        }
-        Ok(())
-    }
-
-    fn holds(&self, condition: &str) -> Result<Truth, String> {
-        let condition = condition.trim_end();
-        let condition =
-            condition.strip_suffix("then").unwrap_or(condition).trim().trim_end_matches(';');
-        match self.skipped {
-            0 => condition::holds(condition, &self.expander()),
-            _ => Ok(Truth::Unknown),
-        }
-    }
-
-    /// Whether `statement` begins a part of the `case` that is open.
-    fn is_pattern(&self, statement: &str) -> bool {
-        let in_case = self.branches.last().is_some_and(|branch| branch.case.is_some());
-        in_case
-            && statement.find(')').is_some_and(|at| {
-                !statement[..at].contains(['(', '=', ' ']) || statement.starts_with('"')
-            })
-    }
-
-    fn pattern(&mut self, statement: &str) -> Result<(), String> {
-        let (patterns, rest) = statement.split_once(')').unwrap_or((statement, ""));
-        let bare = |pattern: &str| pattern.trim().trim_matches(['"', '\'']).to_owned();
-        if let Some(branch) = self.branches.last_mut() {
-            let word = branch.case.clone().unwrap_or_default();
-            let known = !word.contains(UNKNOWN);
-            let is = |pattern: &str| pattern == "*" || bare(pattern) == word;
-            branch.follows =
-                known && !branch.taken && patterns.trim_start_matches('(').split('|').any(is);
-            branch.taken |= branch.follows;
-        }
-        self.rest(rest.trim())
-    }
-
-    /// An assignment, or a command with its words.
-    fn simple(&mut self, statement: &str) -> Result<(), String> {
-        if let Some((test, rest)) =
-            statement.split_once("&&").filter(|_| statement.starts_with('['))
-        {
-            let holds = self.holds(test)?;
-            return if holds == Truth::Yes { self.statement(rest.trim()) } else { Ok(()) };
-        }
-        let mut rest = statement.trim();
-        for keyword in ["export ", "local ", "readonly ", "declare -a ", "declare "] {
-            rest = rest.strip_prefix(keyword).unwrap_or(rest).trim_start();
-        }
-        // Assignments before a command are of it alone, but their values are the same.
-        while let Some((name, adds, value, after)) = assignment(rest) {
-            self.assign(name, adds, value)?;
-            rest = after.trim_start();
-        }
-        if rest.is_empty() || rest.ends_with("() {") || rest == "{" || rest == "}" {
-            if rest.ends_with("() {") {
-                self.skipped += 1;
-            }
-            return Ok(());
-        }
-        let words = self.expander().words(rest)?;
-        self.spend(&words)?;
-        self.script.commands.push(words);
-        Ok(())
-    }
-
-    fn assign(&mut self, name: &str, adds: bool, value: &str) -> Result<(), String> {
-        let words = match value.strip_prefix('(') {
-            Some(list) => self.expander().words(list.strip_suffix(')').unwrap_or(list))?,
-            None => vec![self.expander().word(value)?],
-        };
-        self.spend(&words)?;
-        if self.given.contains_key(name) {
-            return Ok(());
-        }
-        let is_list = value.starts_with('(');
-        let own = self.script.variables.entry(name.to_owned()).or_default();
-        match (adds, is_list, own.last_mut()) {
-            (true, true, _) => own.extend(words),
-            (true, false, Some(last)) => last.push_str(&words.concat()),
-            _ => *own = words,
-        }
-        Ok(())
-    }
-
-    fn spend(&mut self, words: &[String]) -> Result<(), String> {
-        self.bytes += words.iter().map(|word| word.len() + 1).sum::<usize>();
-        match self.bytes > MOST_BYTES {
-            true => Err(format!("its values grow beyond {} MiB", MOST_BYTES >> 20)),
-            false => Ok(()),
-        }
-    }
-}
-
-/// The first word of `text`, and the rest.
-fn split_first(text: &str) -> (&str, &str) {
-    let text = text.trim();
-    let end = text.find(|c: char| c.is_whitespace() || c == ';').unwrap_or(text.len());
-    (&text[..end], text[end..].trim_start_matches(';').trim())
-}
-
-/// The name, whether it adds, the value, and what follows an assignment that `text` begins with.
-fn assignment(text: &str) -> Option<(&str, bool, &str, &str)> {
-    let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
-    if end == 0 || text.starts_with(|c: char| c.is_ascii_digit()) {
-        return None;
-    }
-    let (name, after) = text.split_at(end);
-    let (adds, after) = match after.strip_prefix("+=") {
-        Some(after) => (true, after),
-        None => (false, after.strip_prefix('=')?),
+        Some((name, words))
     };
-    let length = value_length(after);
-    Some((name, adds, &after[..length], &after[length..]))
+    script.variables = reader.state.variables.into_iter().filter_map(value).collect();
+    Ok(script)
 }
 
-/// Where the value that `text` begins with ends: behind a list, or at the first blank outside quotes.
-fn value_length(text: &str) -> usize {
-    let mut nesting = Nesting::default();
-    for (at, c) in text.char_indices() {
-        if c.is_whitespace() && nesting.is_flat() {
-            return at;
-        }
-        nesting.step(c);
-    }
-    text.len()
+fn is_of_bash(name: &str) -> bool {
+    OF_BASH.contains(&name)
 }
 
-/// Quotes and brackets that are open.
-#[derive(Default)]
-struct Nesting {
-    quote: Option<char>,
-    escaped: bool,
-    depth: u32,
+fn is_in(list: &str, word: &str) -> bool {
+    !word.is_empty() && !word.contains(' ') && list.contains(&format!(" {word} "))
 }
 
-impl Nesting {
-    const fn is_flat(&self) -> bool {
-        self.quote.is_none() && !self.escaped && self.depth == 0
-    }
-
-    fn step(&mut self, c: char) {
-        if std::mem::take(&mut self.escaped) {
-            return;
-        }
-        match (self.quote, c) {
-            (Some('\''), '\'') => self.quote = None,
-            (Some('\''), _) => {}
-            (_, '\\') => self.escaped = true,
-            (Some(quote), c) if c == quote => self.quote = None,
-            (None, '\'' | '"' | '`') => self.quote = Some(c),
-            (None, '(' | '{') => self.depth += 1,
-            (None, ')' | '}') => self.depth = self.depth.saturating_sub(1),
-            _ => {}
-        }
-    }
+fn is_quiet(word: &str) -> bool {
+    is_in(QUIET, word.rsplit('/').next().unwrap_or_default())
 }
 
-/// The statements of a script, each in one line without comments: lines that go on are joined, and those with several
-/// statements cut.
-fn statements(text: &str) -> Vec<String> {
-    let mut all = Vec::new();
-    let mut now = String::new();
-    let mut nesting = Nesting::default();
-    let joined = text.replace("\\\r\n", " ").replace("\\\n", " ");
-    let mut chars = joined.chars().peekable();
-    while let Some(c) = chars.next() {
-        let begins_word =
-            now.is_empty() || now.ends_with(char::is_whitespace) || now.ends_with('(');
-        if c == '#' && nesting.quote.is_none() && !nesting.escaped && begins_word {
-            while chars.next_if(|c| *c != '\n').is_some() {}
-            continue;
+fn is_program(word: &str) -> bool {
+    is_in(PROGRAMS, word)
+}
+
+/// Whether `word` starts a training run.
+fn is_launcher(word: &str) -> bool {
+    let name = word.trim_matches(['"', '\'']).rsplit('/').next().unwrap_or_default();
+    let is_trainer = name.ends_with(".py") && (name.contains("train") || name.contains("finetune"));
+    is_trainer
+        || matches!(name, "torchrun" | "deepspeed")
+        || name.contains("torch.distributed.")
+        || name.starts_with("verl.trainer")
+}
+
+/// Whether `words` launch a training run.
+pub(super) fn is_launch(words: &[String]) -> bool {
+    let has_flags = |word: &String| {
+        ["--num-layers", "--hidden-size", "actor_rollout_ref."]
+            .iter()
+            .any(|flag| word.contains(flag))
+    };
+    words.iter().any(|word| is_launcher(word) || has_flags(word))
+}
+
+/// What is called `name` in words, and whether it can be given by that name.
+pub(super) fn in_words(name: &str) -> (String, bool) {
+    let name = name.trim_start_matches(COUNTED);
+    let text = match name.strip_prefix('%') {
+        None if scan::is_name(name) => return (name.to_owned(), true),
+        None => "words in braces".to_owned(),
+        Some("output") => "the output of a command".to_owned(),
+        Some("sum") => "the value of a sum".to_owned(),
+        Some(argument) if argument.bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!("${argument}")
         }
-        // Closing a case pattern is no bracket that was opened.
-        let in_list = nesting.depth > 0 && now.contains('(');
-        match c {
-            '\n' | ';' if nesting.is_flat() => {
-                push(&mut all, &mut now);
+        Some(other) => format!("the value of its {other}"),
+    };
+    (text, false)
+}
+
+/// A mark for a part that only a run knows.
+fn mark(name: &str) -> String {
+    format!("{UNKNOWN}{name}{END}")
+}
+
+/// A mark for a number that is made of what is called `name`.
+fn counted(name: &str) -> String {
+    mark(&format!("{COUNTED}{}", name.trim_start_matches(COUNTED)))
+}
+
+/// The name of what `word` is alone, if it may be several words.
+pub(super) fn many(word: &str) -> Option<&str> {
+    word.strip_prefix(UNKNOWN)?.strip_prefix(MANY)?.strip_suffix(END)
+}
+
+/// The names of the parts of `word` that are not known, and the rest of it.
+pub(super) fn unknowns(word: &str) -> (Vec<&str>, String) {
+    let mut names = Vec::new();
+    let mut rest = String::new();
+    for (at, part) in word.split(UNKNOWN).enumerate() {
+        match part.split_once(END).filter(|_| at > 0) {
+            Some((name, behind)) => {
+                names.push(name.trim_start_matches(MANY));
+                rest += behind;
             }
-            '&' if nesting.is_flat()
-                && chars.peek() != Some(&'&')
-                && !now.ends_with(['&', '>']) =>
-            {
-                push(&mut all, &mut now);
-            }
-            '\n' if nesting.quote.is_none() && in_list => now.push(' '),
-            _ => {
-                nesting.step(c);
-                now.push(c);
-            }
+            None => rest += part,
         }
     }
-    push(&mut all, &mut now);
-    all
-}
-
-fn push(all: &mut Vec<String>, now: &mut String) {
-    let one = std::mem::take(now);
-    if !one.trim().is_empty() {
-        all.push(one.trim().to_owned());
-    }
+    (names, rest)
 }

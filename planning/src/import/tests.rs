@@ -58,14 +58,13 @@ else
   TRAIN+=(--num-layers-per-virtual-pipeline-stage 4)
 fi
 if [ -n "$WANDB_API_KEY" ]; then TRAIN+=(--hidden-size 1); fi
-if [ -f /etc/secret ]; then TRAIN+=(--hidden-size 2); else TRAIN+=(--hidden-size 3); fi
 case "$TP" in
   1) EXTRA="" ;;
   2|4) EXTRA="--sequence-parallel --tp-comm-overlap" ;;
   *) EXTRA="--hidden-size 4" ;;
 esac
-for i in 1 2 3; do
-  TRAIN+=(--hidden-size 5)
+for i in $(seq 3); do
+  OTHERS+=(--hidden-size 5)
 done
 [ "$PP" -ge 2 ] && EXTRA="$EXTRA --frobnicate 3"
 torchrun --nproc_per_node $GPUS --nnodes $NODES pretrain_gpt.py ${MODEL[@]} "${TRAIN[@]}" \

@@ -136,6 +136,7 @@ pub(super) fn of_script(source: &Source<'_>, given: &Given) -> Result<Step, Diag
     let script = shell::read(source.text, &given.variables);
     let script = script.map_err(|why| source.wrong(&why))?;
     let arguments = Arguments::of_overrides(&script);
+    super::refuse_unknown(source, &arguments)?;
     let reader = Reader { arguments: &arguments, given, notes: Vec::new() };
     reader.step().map_err(|wrong| source.of_argument(&arguments, wrong))
 }

@@ -1,22 +1,25 @@
-//! Expansion of variables, arithmetic and quotes in words.
+//! Expansion of quotes, variables, commands and sums in words.
 
-use std::collections::BTreeMap;
+use super::run::{Held, Reader, Value};
+use super::scan::{DEEPEST, Parser, is_name};
+use super::{END, MANY, UNKNOWN, counted, many, mark};
 
-use super::{END, UNKNOWN};
-
-/// The deepest nesting of expansions in one word.
-const DEEPEST: u32 = 16;
-
-/// Expands words by the variables that are known.
-pub(super) struct Expander<'a> {
-    pub(super) variables: &'a BTreeMap<String, Vec<String>>,
-    /// The bytes that words may still have.
-    pub(super) room: usize,
+/// How a text is expanded.
+#[derive(Clone, Copy)]
+pub(super) struct How {
+    /// Whether values are cut into words at blanks.
+    pub(super) splits: bool,
+    /// Whether it stands in double quotes.
+    pub(super) quoted: bool,
+    /// Whether it is a pattern, in which quoted signs get a backslash.
+    pub(super) pattern: bool,
 }
+
+const WORD: How = How { splits: false, quoted: false, pattern: false };
 
 /// Words that are being made.
 #[derive(Default)]
-struct Words {
+pub(super) struct Words {
     all: Vec<String>,
     now: String,
     /// Whether a word is begun, be it empty.
@@ -28,7 +31,7 @@ impl Words {
     fn push(&mut self, c: char) {
         self.now.push(c);
         self.begun = true;
-        self.bytes += c.len_utf8();
+        self.bytes += 1;
     }
 
     fn end(&mut self) {
@@ -37,269 +40,256 @@ impl Words {
         }
     }
 
-    /// Adds `text`, cut into words at blanks.
-    fn split(&mut self, text: &str) {
+    /// Adds a value.
+    pub(super) fn value(&mut self, text: &str, how: How) {
+        if !how.splits || how.quoted {
+            for c in text.chars() {
+                if how.pattern && how.quoted {
+                    self.quoted(c);
+                } else {
+                    self.push(c);
+                }
+            }
+            self.begun |= how.quoted;
+            return;
+        }
+        let mut inside = false;
         for c in text.chars() {
-            if c.is_whitespace() { self.end() } else { self.push(c) }
+            match c {
+                ' ' | '\t' | '\n' if !inside => self.end(),
+                UNKNOWN => self.push(c),
+                MANY => {}
+                c => self.push(c),
+            }
+            if c == UNKNOWN {
+                self.push(MANY);
+            }
+            inside = c == UNKNOWN || inside && c != END;
         }
     }
 
-    fn add(&mut self, text: &str) {
-        self.begun = true;
-        self.bytes += text.len();
-        self.now.push_str(text);
+    /// Adds a sign of a pattern that stands for itself.
+    fn quoted(&mut self, c: char) {
+        if "*?[]\\()|+@!-^".contains(c) {
+            self.push('\\');
+        }
+        self.push(c);
+    }
+
+    /// Adds the words of an array.
+    pub(super) fn values(&mut self, words: &[String], how: How, is_list: bool) {
+        for (at, word) in words.iter().enumerate() {
+            match at {
+                0 => {}
+                _ if how.splits && (is_list || !how.quoted) => self.end(),
+                _ => self.push(' '),
+            }
+            self.value(word, how);
+        }
     }
 }
 
-impl Expander<'_> {
-    /// The words of `text`.
-    pub(super) fn words(&self, text: &str) -> Result<Vec<String>, String> {
+/// The words of `text` as they are written.
+pub(super) fn raw_words(text: &str) -> Result<Vec<String>, String> {
+    let mut parser = Parser::new(text, 0);
+    let mut all = Vec::new();
+    loop {
+        parser.lines();
+        match parser.word()? {
+            Some(word) => all.push(word),
+            None => return Ok(all),
+        }
+    }
+}
+
+/// Whether names of files may come in place of the word `raw`.
+pub(super) fn may_name_files(raw: &str) -> bool {
+    let is_quoted = raw.contains(['\'', '"', '\\', '$']);
+    let is_pattern = raw.contains(|c: char| c.is_ascii_alphabetic() || c == '/') || raw.len() < 3;
+    !is_quoted && is_pattern && raw.contains(['*', '?'])
+}
+
+/// Whether several words come in place of `raw`, by braces.
+fn has_braces(raw: &str) -> bool {
+    let mut parser = Parser::new(raw, 0);
+    let mut opened = None;
+    while let Some(c) = parser.rest().chars().next() {
+        match c {
+            '{' => opened = Some(parser.at),
+            '}' => {
+                let inner = opened.take().map_or("", |from| &raw[from..parser.at]);
+                if inner.contains(',') || inner.contains("..") {
+                    return true;
+                }
+            }
+            _ => {}
+        }
+        if parser.piece(false).is_err() {
+            return false;
+        }
+    }
+    false
+}
+
+impl Reader<'_> {
+    /// The words that come of `raw` ones.
+    pub(super) fn words(&mut self, raw: &[String]) -> Result<Vec<String>, String> {
         let mut words = Words::default();
-        self.expand(text, &mut words, true, 0)?;
-        words.end();
+        let how = How { splits: true, ..WORD };
+        // Values are cut at other signs than blanks.
+        let cuts = self.state.variables.get("IFS").is_some_and(|own| *own != Value::Unset);
+        for one in raw {
+            if has_braces(one) {
+                words.value(&mark("{..}"), how);
+            } else if cuts && one.contains('$') && !one.starts_with('"') {
+                words.value(&mark("IFS"), how);
+            } else {
+                self.expand(one, &mut words, how)?;
+            }
+            words.end();
+        }
         Ok(words.all)
     }
 
     /// `text` as one word.
-    pub(super) fn word(&self, text: &str) -> Result<String, String> {
-        let mut words = Words::default();
-        self.expand(text, &mut words, false, 0)?;
-        Ok(words.now)
+    pub(super) fn word(&mut self, text: &str) -> Result<String, String> {
+        self.one(text, WORD)
     }
 
-    fn expand(
-        &self,
-        text: &str,
-        words: &mut Words,
-        splits: bool,
-        depth: u32,
-    ) -> Result<(), String> {
-        if depth > DEEPEST {
+    /// `text` as one word, expanded in the way `how`.
+    pub(super) fn one(&mut self, text: &str, how: How) -> Result<String, String> {
+        let mut words = Words::default();
+        self.expand(text, &mut words, how)?;
+        words.all.push(words.now);
+        Ok(words.all.join(" "))
+    }
+
+    pub(super) fn expand(&mut self, text: &str, words: &mut Words, how: How) -> Result<(), String> {
+        if self.depth > DEEPEST {
             return Err("its values name each other too deeply".to_owned());
         }
-        let (mut quote, mut rest) = (None, text);
-        while let Some(c) = rest.chars().next() {
-            if words.bytes > self.room {
-                return Err("its values grow beyond all bounds".to_owned());
-            }
-            let after = &rest[c.len_utf8()..];
-            rest = match (quote, c) {
-                (Some('\''), '\'') | (Some('"'), '"') => {
-                    quote = None;
-                    after
+        self.depth += 1;
+        let mut how = how;
+        let mut parser = Parser::new(text, 0);
+        while let Some(c) = parser.rest().chars().next() {
+            self.work(1)?;
+            let from = parser.at;
+            match c {
+                '$' if !how.quoted && parser.take("$\"") => {
+                    parser.at -= 1;
+                    continue;
                 }
-                (Some('\''), c) => {
-                    words.push(c);
-                    after
-                }
-                (_, '\\') => {
-                    let next = after.chars().next();
-                    next.into_iter().for_each(|c| words.push(c));
-                    &after[next.map_or(0, char::len_utf8)..]
-                }
-                (None, '\'' | '"') => {
-                    quote = Some(c);
+                '"' => {
+                    parser.at += 1;
+                    how.quoted = !how.quoted;
                     words.begun = true;
-                    after
+                    continue;
                 }
-                (_, '`') => {
-                    words.add(&unknown("the output of a command"));
-                    after.split_once('`').map_or("", |(_, rest)| rest)
+                UNKNOWN => {
+                    let rest = parser.rest();
+                    let length = rest.find(END).map_or(rest.len(), |end| end + END.len_utf8());
+                    words.value(&rest[..length], how);
+                    parser.at += length;
+                    continue;
                 }
-                (_, '$') => self.dollar(after, words, splits && quote.is_none(), depth)?,
-                (None, c) if c.is_whitespace() && splits => {
-                    words.end();
-                    after
+                '<' | '>' if !how.quoted && parser.rest()[1..].starts_with('(') => {
+                    parser.word()?;
+                    words.value(&mark("%output"), How { quoted: true, ..how });
+                    continue;
                 }
-                (_, c) => {
-                    words.push(c);
-                    after
+                _ => parser.piece(how.quoted)?,
+            }
+            let piece = &text[from..parser.at];
+            self.piece(piece, words, how)?;
+            self.work(std::mem::take(&mut words.bytes))?;
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    /// Adds a character, or what is quoted or expanded as one.
+    fn piece(&mut self, piece: &str, words: &mut Words, how: How) -> Result<(), String> {
+        let inner = |open: usize| piece.get(open..piece.len() - 1).unwrap_or_default();
+        let mut chars = piece.chars();
+        match (chars.next(), chars.next()) {
+            (Some('\''), Some(_)) => words.value(inner(1), How { quoted: true, ..how }),
+            (Some('\\'), None | Some('\n')) => {}
+            (Some('\\'), Some(c)) if how.quoted && !"$`\"\\".contains(c) => words.value(piece, how),
+            (Some('\\'), Some(_)) => words.value(&piece[1..], How { quoted: true, ..how }),
+            (Some('`'), _) => words.value(&mark("%output"), how),
+            (Some('$'), Some('(')) if piece.ends_with("))") && piece.starts_with("$((") => {
+                let sum = self.sum(piece.get(3..piece.len() - 2).unwrap_or_default())?;
+                if sum.as_ref().is_err_and(|name| name == "%sum") {
+                    return Err("bash would refuse one of its sums".to_owned());
                 }
+                words.value(&sum.map_or_else(|name| counted(&name), |sum| sum.to_string()), how);
+            }
+            (Some('$'), Some('(')) => words.value(&mark("%output"), how),
+            (Some('$'), Some('{')) => self.parameter(inner(2), words, how)?,
+            (Some('$'), Some('\'')) => words.value(&escapes(inner(2)), How { quoted: true, ..how }),
+            (Some('$'), None) => words.push('$'),
+            (Some('$'), Some(_)) => self.parameter(&piece[1..], words, how)?,
+            (Some(' ' | '\t' | '\n'), _) if how.splits && !how.quoted => words.end(),
+            (Some(c), _) if how.pattern && how.quoted => words.quoted(c),
+            (Some(c), _) => words.push(c),
+            (None, _) => {}
+        }
+        Ok(())
+    }
+
+    /// What variable or parameter `name` holds.
+    pub(super) fn held(&mut self, name: &str) -> Held {
+        if let Some(value) = self.state.variables.get(name) {
+            return match value {
+                Value::Text(text) => {
+                    self.used += text.len();
+                    Held::Set(vec![text.to_string()])
+                }
+                Value::List(all) => {
+                    self.used += all.iter().map(|word| word.len() + 32).sum::<usize>();
+                    Held::Set(all.to_vec())
+                }
+                Value::Unset => Held::Unset,
+                Value::Unknown(_) => Held::Unknown(mark(name)),
             };
         }
-        Ok(())
-    }
-
-    /// Expands what stands behind a `$`; the rest of the text.
-    fn dollar<'t>(
-        &self,
-        text: &'t str,
-        words: &mut Words,
-        splits: bool,
-        depth: u32,
-    ) -> Result<&'t str, String> {
-        if let Some(sum) = text.strip_prefix("((") {
-            let end = closing(sum, '(', ')');
-            let (sum, rest) = (sum[..end].strip_suffix(')').unwrap_or(sum), &sum[end..]);
-            let rest = rest.strip_prefix(')').unwrap_or(rest);
-            let sum = self.arithmetic(sum, depth)?;
-            words.add(&sum);
-            return Ok(rest);
-        }
-        if let Some(command) = text.strip_prefix('(') {
-            words.add(&unknown("the output of a command"));
-            return Ok(&command[closing(command, '(', ')')..]);
-        }
-        if let Some(braced) = text.strip_prefix('{') {
-            let end = closing(braced, '{', '}');
-            let inner = braced[..end].strip_suffix('}').unwrap_or(&braced[..end]);
-            self.parameter(inner, words, splits, depth)?;
-            return Ok(&braced[end..]);
-        }
-        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let end = match text.chars().next() {
-            Some(c) if c.is_ascii_digit() || "@*#?$!".contains(c) => 1,
-            _ => text.find(|c| !is_name(c)).unwrap_or(text.len()),
-        };
-        match end {
-            0 => words.push('$'),
-            _ => self.parameter(&text[..end], words, splits, depth)?,
-        }
-        Ok(&text[end..])
-    }
-
-    /// Adds the value of a parameter such as `NAME`, `NAME[@]` or `NAME:-default`.
-    fn parameter(
-        &self,
-        text: &str,
-        words: &mut Words,
-        splits: bool,
-        depth: u32,
-    ) -> Result<(), String> {
-        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || "@*#?".contains(c);
-        let end = text.find(|c| !is_name(c)).unwrap_or(text.len());
-        let (name, operator) = text.split_at(end);
-        let operator = operator
-            .strip_prefix("[@]")
-            .or_else(|| operator.strip_prefix("[*]"))
-            .unwrap_or(operator);
-        let value = self.variables.get(name).filter(|words| !words.is_empty());
-        let is_empty = value.is_none_or(|words| words.iter().all(String::is_empty));
-        let default = ["-", "="].iter().find_map(|sign| {
-            let colon = operator.strip_prefix(':').unwrap_or(operator);
-            colon.strip_prefix(sign)
-        });
-        match (value, default) {
-            (_, Some(default)) if is_empty => self.expand(default, words, splits, depth + 1)?,
-            (Some(value), _) => {
-                for (at, word) in value.iter().enumerate() {
-                    if at > 0 {
-                        if splits { words.end() } else { words.push(' ') }
-                    }
-                    if splits { words.split(word) } else { words.add(word) }
+        let of_script = self.state.arguments.is_none();
+        let all = self.state.arguments.as_deref().unwrap_or_default();
+        self.alone |= of_script && matches!(name, "@" | "*" | "#");
+        match (name, name.parse::<usize>()) {
+            ("@" | "*" | "#", _) if all.iter().any(|one| many(one).is_some()) => {
+                Held::Unknown(mark("%arguments"))
+            }
+            ("#", _) => Held::Set(vec![all.len().to_string()]),
+            ("@" | "*", _) => Held::Set(all.to_vec()),
+            ("?", _) if self.status == super::run::Truth::Yes => Held::Set(vec!["0".to_owned()]),
+            (_, Ok(at)) if at > 0 && of_script => Held::Absent(mark(&format!("%{name}"))),
+            (_, Ok(at)) if at > 0 => match all.get(at - 1) {
+                _ if all[..at.min(all.len())].iter().any(|one| many(one).is_some()) => {
+                    Held::Unknown(mark("%arguments"))
                 }
-            }
-            (None, _) if text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_') => {
-                // An array that is empty has no words.
-                if !self.variables.contains_key(name) {
-                    words.add(&unknown(name));
-                }
-            }
-            (None, _) => words.add(&unknown(text)),
+                Some(word) => Held::Set(vec![word.clone()]),
+                None => Held::Unset,
+            },
+            _ if !is_name(name) => Held::Unknown(mark(&format!("%{name}"))),
+            _ if self.state.forgotten || super::is_of_bash(name) => Held::Unknown(mark(name)),
+            _ => Held::Absent(mark(name)),
         }
-        Ok(())
-    }
-
-    /// The value of a sum of whole numbers, or the name of what is unknown in it.
-    fn arithmetic(&self, text: &str, depth: u32) -> Result<String, String> {
-        let mut words = Words::default();
-        // Names count as values without a `$`, too.
-        let mut named = String::new();
-        let mut rest = text;
-        while let Some(at) = rest.find(|c: char| c.is_ascii_alphabetic() || c == '_') {
-            let before = &rest[..at];
-            named.push_str(before);
-            let end = rest[at..].find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-            let end = end.map_or(rest.len(), |end| at + end);
-            let is_bare = !before.ends_with('$') && !before.ends_with('{');
-            if is_bare {
-                named.push('$');
-            }
-            named.push_str(&rest[at..end]);
-            rest = &rest[end..];
-        }
-        named.push_str(rest);
-        self.expand(&named, &mut words, false, depth + 1)?;
-        if let Some(at) = words.now.find(UNKNOWN) {
-            let name = words.now[at + 1..].split(END).next().unwrap_or_default();
-            return Ok(unknown(name));
-        }
-        Ok(sum(&words.now).map_or_else(|| unknown("arithmetic"), |value| value.to_string()))
     }
 }
 
-/// A word for a part that only a run knows.
-fn unknown(name: &str) -> String {
-    format!("{UNKNOWN}{name}{END}")
-}
-
-/// How many bytes of `text` there are up to the bracket that closes one opened before it, with that.
-fn closing(text: &str, open: char, close: char) -> usize {
-    let mut depth = 1;
-    for (at, c) in text.char_indices() {
-        if c == open {
-            depth += 1;
-        } else if c == close {
-            depth -= 1;
-            if depth == 0 {
-                return at + c.len_utf8();
-            }
+/// `text` with the escapes of `$'..'`.
+fn escapes(text: &str) -> String {
+    let mut out = String::new();
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match if c == '\\' { chars.next() } else { None } {
+            None => out.push(c),
+            Some('n') => out.push('\n'),
+            Some('t') => out.push('\t'),
+            Some(c @ ('\\' | '\'' | '"' | '?')) => out.push(c),
+            Some(_) => return mark("%escape"),
         }
     }
-    text.len()
-}
-
-/// A sum of products of whole numbers, left to right, with brackets.
-fn sum(text: &str) -> Option<i128> {
-    let text: Vec<char> = text.chars().filter(|c| !c.is_whitespace()).collect();
-    let mut at = 0;
-    let value = terms(&text, &mut at, 0)?;
-    (at == text.len()).then_some(value)
-}
-
-fn terms(text: &[char], at: &mut usize, depth: u32) -> Option<i128> {
-    let mut value = factors(text, at, depth)?;
-    while let Some(sign @ ('+' | '-')) = text.get(*at).copied() {
-        *at += 1;
-        let next = factors(text, at, depth)?;
-        value = if sign == '+' { value.checked_add(next)? } else { value.checked_sub(next)? };
-    }
-    Some(value)
-}
-
-fn factors(text: &[char], at: &mut usize, depth: u32) -> Option<i128> {
-    let mut value = number(text, at, depth)?;
-    while let Some(sign @ ('*' | '/' | '%')) = text.get(*at).copied() {
-        *at += 1;
-        let next = number(text, at, depth)?;
-        value = match sign {
-            '*' => value.checked_mul(next)?,
-            '/' => value.checked_div(next)?,
-            _ => value.checked_rem(next)?,
-        };
-    }
-    Some(value)
-}
-
-fn number(text: &[char], at: &mut usize, depth: u32) -> Option<i128> {
-    if depth > DEEPEST {
-        return None;
-    }
-    match text.get(*at)? {
-        '(' => {
-            *at += 1;
-            let value = terms(text, at, depth + 1)?;
-            (text.get(*at) == Some(&')')).then(|| *at += 1)?;
-            Some(value)
-        }
-        '-' => {
-            *at += 1;
-            number(text, at, depth + 1)?.checked_neg()
-        }
-        _ => {
-            let digits: String = text[*at..].iter().take_while(|c| c.is_ascii_digit()).collect();
-            *at += digits.len();
-            digits.parse().ok()
-        }
-    }
+    out
 }
