@@ -35,7 +35,7 @@ pub(super) struct Arguments {
     unknown: BTreeMap<String, (u64, bool)>,
     style: Style,
     /// Names of variables of a script that may have further arguments.
-    unknown: Vec<String>,
+    open: Vec<String>,
     /// What the script asks of a scheduler.
     pub(super) batch: Batch,
     /// Training runs that the script launches with different arguments; the last is read.
@@ -79,7 +79,7 @@ impl Arguments {
     }
 
     /// The name of a variable that may have further arguments, if there is one.
-    pub(super) fn unknown(&self) -> Option<&str> {
+    pub(super) fn open_variable(&self) -> Option<&str> {
         let read = self.read.borrow();
         let is_switch = |name: &str| {
             let is_asked_for = read.contains(name) && !self.asked.borrow().contains(name);
@@ -89,7 +89,7 @@ impl Arguments {
             let first = values.first().and_then(|value| shell::many(value))?;
             is_switch(name).then_some(first)
         });
-        self.unknown.first().map(String::as_str).or(switched)
+        self.open.first().map(String::as_str).or(switched)
     }
 
     /// Adds the arguments among `words`; those of a command in quotes, too.
@@ -108,7 +108,7 @@ impl Arguments {
                 let values = name.as_ref().and_then(|name: &String| self.values.get(name));
                 let is_list = name.as_ref().is_some_and(|name| name.contains("data"));
                 if !is_list && values.is_none_or(|values| !values.is_empty()) {
-                    self.unknown.push(variable.to_owned());
+                    self.open.push(variable.to_owned());
                     continue;
                 }
             }
@@ -184,7 +184,7 @@ impl Arguments {
         let mut own = Self { style: Style::Keys, ..Self::default() };
         let launches = || script.commands.iter().filter(|words| shell::is_launch(words));
         let unknown = launches().flatten().filter_map(|word| shell::many(word));
-        own.unknown = unknown.map(str::to_owned).collect();
+        own.open = unknown.map(str::to_owned).collect();
         for word in launches().flatten() {
             // A whole array in quotes is one word here.
             let is_several =

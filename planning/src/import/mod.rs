@@ -344,7 +344,7 @@ fn of_script(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic>
 
 /// Refuses a script of whose variables one that only a run knows may have `arguments`.
 fn refuse_unknown(source: &Source<'_>, arguments: &Arguments) -> Result<(), Diagnostic> {
-    let Some(variable) = arguments.unknown() else { return Ok(()) };
+    let Some(variable) = arguments.open_variable() else { return Ok(()) };
     let (message, cure) = arguments.unknown_in_words(variable);
     Err(source.wrong(&format!("{message}, which may have arguments")).with_help(cure))
 }
