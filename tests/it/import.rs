@@ -136,3 +136,18 @@ fn configurations_of_other_frameworks_are_questions_by_themselves() {
     let toml = stdout(&run(&format!("import {recipes} --recipe b_config --model llama3-8b")));
     assert!(toml.contains("title = \"b_config\"") && toml.contains("batch = 64"), "{toml}");
 }
+
+#[test]
+fn arguments_of_megatron_deepspeed_are_read() {
+    let folder = Folder::new();
+    let script = folder.with(
+        "old.sh",
+        "deepspeed --num_gpus 8 --num_nodes 2 pretrain_gpt.py --num-layers 24 --hidden-size 2048 --num-attention-heads 16 \
+         --seq-length 2048 --max-position-embeddings 2048 --micro-batch-size 2 --global-batch-size 64 --vocab-size 50257 \
+         --tensor-model-parallel-size 2 --checkpoint-activations --deepspeed --zero-stage 1 --train-iters 100\n",
+    );
+    let toml = stdout(&run(&format!("import {script} --machine a100-80g")));
+    for line in ["devices = [16]", "recompute = [\"full\"]", "zero = 1", "tensor = 2"] {
+        assert!(toml.contains(line), "{line}: {toml}");
+    }
+}

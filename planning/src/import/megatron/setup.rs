@@ -95,6 +95,10 @@ fn zero(arguments: &Arguments) -> Result<u64, Wrong> {
     if arguments.has("use-torch-fsdp2") {
         return Ok(3);
     }
+    // Megatron-DeepSpeed.
+    if let Some(stage) = arguments.whole("zero-stage")?.filter(|_| arguments.has("deepspeed")) {
+        return Ok(stage);
+    }
     Ok(match strategy.as_deref().filter(|_| is_sharded) {
         Some("optim_grads") => 2,
         Some("optim") => 1,
@@ -116,6 +120,8 @@ fn recompute(
     let layers = arguments.whole("recompute-num-layers")?;
     let one = |word: &str| Some(vec![word.to_owned()]);
     let selective = arguments.has("recompute-activations");
+    // Megatron-LM before 2022, and Megatron-DeepSpeed.
+    let is_old_full = arguments.has("checkpoint-activations");
     Ok(match granularity.as_deref() {
         Some("full") if method.as_deref() == Some("block") => match layers {
             Some(0) => (None, None),
@@ -130,6 +136,7 @@ fn recompute(
         }
         Some("selective") if !modules.is_empty() => (Some(modules), None),
         Some("selective") => (one("selective"), None),
+        _ if is_old_full => (one("full"), None),
         _ if selective => (one("selective"), None),
         _ => (None, None),
     })
