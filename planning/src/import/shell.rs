@@ -7,18 +7,21 @@ mod condition;
 #[cfg(test)]
 mod differential;
 mod expand;
+mod loops;
 mod operators;
 mod parse;
 mod run;
 mod scan;
 mod slurm;
+mod state;
 mod sum;
 
 use std::collections::BTreeMap;
 
-use self::run::{Flow, Reader, Value};
+use self::run::{Flow, Reader};
 use self::scan::Parser;
 pub(super) use self::slurm::Batch;
+use self::state::Value;
 
 /// Stands in a word for a part that only a run of the script knows; its name follows, and [`END`].
 pub(super) const UNKNOWN: char = '\u{1}';

@@ -1,8 +1,9 @@
 //! Sums of whole numbers, as bash reads them.
 
 use super::expand::How;
-use super::run::{Held, Reader, Value};
+use super::run::Reader;
 use super::scan::{DEEPEST, is_name};
+use super::state::{Held, Value};
 use super::{COUNTED, END, MANY, UNKNOWN, unknowns};
 
 /// Signs between two values, and how closely they bind; longer ones first.
