@@ -124,7 +124,7 @@ pub(super) fn read(text: &str, given: &BTreeMap<String, String>) -> Result<Scrip
     script.alone = reader.alone;
     let is_launched = script.commands.iter().any(|words| is_launch(words));
     if let Some(part) = script.refused {
-        return Err(format!("the launch is in {part}: one that runs once, for certain, is read"));
+        return Err(format!("the launch is in {part}: only one that surely runs once is read"));
     }
     if !is_launched && (parser.launches || flow == Flow::Exit) {
         return Err("it ends without a launch: none of its launches is reached".to_owned());

@@ -233,7 +233,7 @@ impl Reader<'_> {
             match has_shell {
                 Some(_) => drop(self.run(&text, false)?),
                 None if text.contains("--num-layers") || text.contains("torchrun ") => {
-                    self.refuse("a here-document, which is not followed".to_owned());
+                    self.refuse("a here-document".to_owned());
                 }
                 None => {}
             }

@@ -11,7 +11,7 @@ impl Reader<'_> {
     /// Follows a loop by `run`, within which it may be left early.
     fn within(&mut self, part: &'static str, run: impl FnOnce(&mut Self) -> Followed) -> Followed {
         let escaped = self.escaped.take();
-        self.parts.push(format!("{part}, which is not followed to a launch"));
+        self.parts.push(part.to_owned());
         self.loops += 1;
         let flow = run(self)?;
         self.loops -= 1;
