@@ -1,12 +1,14 @@
 //! Arguments by name: of the commands of a script, of the dump at the start of a log, or of a tree of keys.
 
+mod script;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use question::quote;
 use serde_json::Value;
 
-use super::shell::{self, Batch, Script, UNKNOWN};
+use super::shell::{self, Batch, UNKNOWN};
 
 /// How a file writes names.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -52,6 +54,7 @@ pub(super) struct Wrong {
 }
 
 impl Arguments {
+<<<<<<< HEAD
     /// Those of the last launch of `script`; where none has sizes of a model, those of all and of its variables, which
     /// another script uses.
     pub(super) fn of_script(script: &Script) -> Self {
@@ -153,6 +156,8 @@ impl Arguments {
         }
     }
 
+=======
+>>>>>>> wa
     /// Those of a dump: lines of a name, dots and a value.
     pub(super) fn of_dump(text: &str) -> Self {
         let line = |line: &str| {
@@ -179,6 +184,7 @@ impl Arguments {
         Self { values, is_dump: true, ..Self::default() }
     }
 
+<<<<<<< HEAD
     /// Those of the commands of `script` in the form `table.name=value`, with plus signs before names that are new.
     pub(super) fn of_overrides(script: &Script) -> Self {
         let mut own = Self { style: Style::Keys, ..Self::default() };
@@ -200,6 +206,8 @@ impl Arguments {
         own
     }
 
+=======
+>>>>>>> wa
     /// Whether the name of any argument begins with `prefix`.
     pub(super) fn has_prefix(&self, prefix: &str) -> bool {
         self.values.keys().any(|name| name.starts_with(prefix))
@@ -424,31 +432,6 @@ impl Arguments {
         let is_left = |name: &&String| !read.contains(*name) && !self.inherited.contains(*name);
         self.values.keys().filter(is_left).map(String::as_str).collect()
     }
-}
-
-/// Whether the flag `name` has no value, as far as its name says.
-fn is_switch(name: &str) -> bool {
-    let begins =
-        ["no-", "use-", "disable-", "enable-", "overlap-", "untie-", "apply-", "accumulate-"];
-    let names = [
-        "bf16",
-        "fp16",
-        "finetune",
-        "deepspeed",
-        "log-throughput",
-        "log-progress",
-        "mock-data",
-        "exit-on-missing-checkpoint",
-    ];
-    begins.iter().any(|begin| name.starts_with(begin)) || names.contains(&name)
-}
-
-/// The name and the value of an override, `table.name=value`.
-fn override_of(word: &str) -> Option<(&str, &str)> {
-    let (name, value) = word.split_once('=')?;
-    let name = name.trim_start_matches('+');
-    let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    (name.contains('.') && name.chars().all(is_part)).then_some((name, value))
 }
 
 /// A value that is no table, as text.

@@ -33,6 +33,7 @@ fn a_value_is_read_or_named_as_unknown() {
         ("TP=4\nif [ -z \"$DATA\" ]; then\n  echo usage\n  exit 1\nfi", 4),
         ("TP=4\ngrep -q a b || exit 1", 4),
         ("TP=4\nTP=8 | cat\n(TP=8)\nTP=8 env > /dev/null", 4),
+        ("declare -i TP\nTP=2+2", 4),
         ("TP=1\nwhile (( TP < 4 )); do (( TP *= 2 )); done", 4),
     ] {
         assert_eq!(tensor(&launch(before)), Some(tensor_is), "{before}");
@@ -45,7 +46,6 @@ fn a_value_is_read_or_named_as_unknown() {
         "TP=2\neval \"$(cat a)\"",
         "TP=2\nfor f in *.txt; do TP=$((TP + 2)); done",
         "TP=2\nnproc && TP=4",
-        "TP=2\ndeclare -i TP\nTP=2+2",
         "TP=$(nproc)",
         "TP=2\ncase $(uname) in Linux) TP=4;; esac",
     ] {

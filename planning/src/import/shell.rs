@@ -7,18 +7,21 @@ mod condition;
 #[cfg(test)]
 mod differential;
 mod expand;
+mod loops;
 mod operators;
 mod parse;
 mod run;
 mod scan;
 mod slurm;
+mod state;
 mod sum;
 
 use std::collections::BTreeMap;
 
-use self::run::{Flow, Reader, Value};
+use self::run::{Flow, Reader};
 use self::scan::Parser;
 pub(super) use self::slurm::Batch;
+use self::state::Value;
 
 /// Stands in a word for a part that only a run of the script knows; its name follows, and [`END`].
 pub(super) const UNKNOWN: char = '\u{1}';
@@ -121,7 +124,7 @@ pub(super) fn read(text: &str, given: &BTreeMap<String, String>) -> Result<Scrip
     script.alone = reader.alone;
     let is_launched = script.commands.iter().any(|words| is_launch(words));
     if let Some(part) = script.refused {
-        return Err(format!("the launch is in {part}: one that runs once, for certain, is read"));
+        return Err(format!("the launch is in {part}: only one that surely runs once is read"));
     }
     if !is_launched && (parser.launches || flow == Flow::Exit) {
         return Err("it ends without a launch: none of its launches is reached".to_owned());

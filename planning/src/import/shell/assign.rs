@@ -2,8 +2,9 @@
 
 use std::rc::Rc;
 
-use super::run::{Reader, Value};
+use super::run::Reader;
 use super::scan::is_name;
+use super::state::Value;
 use super::{COUNTED, END, MANY, UNKNOWN};
 
 /// An assignment: the name, the index in an array, whether it adds, and the value.
@@ -32,7 +33,7 @@ impl Reader<'_> {
     /// Gives variable `name` a value, unless the caller gives it another.
     pub(super) fn set(&mut self, name: &str, value: Value) {
         // Values of these have forms that are not followed.
-        let value = if self.state.odd.contains(name) { Value::Unknown(false) } else { value };
+        let value = if self.state.odd.contains_key(name) { Value::Unknown(false) } else { value };
         if !self.given.contains_key(name) {
             self.state.variables.insert(name.to_owned(), value);
         }
@@ -53,6 +54,11 @@ impl Reader<'_> {
         }
         let text = self.word(parts.value)?;
         let text = Self::named(&text, parts.name);
+        match self.state.odd.get(parts.name) {
+            Some('r') => return Err(format!("{} is fixed, and assigned again", parts.name)),
+            Some('i') if parts.index.is_none() => return self.assign_sum(&parts, &text),
+            _ => {}
+        }
         if let Some(index) = parts.index {
             return self.assign_element(&parts, index, text);
         }
@@ -72,6 +78,41 @@ impl Reader<'_> {
                 _ => self.put(parts.name, text),
             },
         }
+    }
+
+    /// Does the assignment `word`, whose value is not expanded again.
+    fn assign_expanded(&mut self, word: &str) -> Result<(), String> {
+        match parts(word) {
+            Some(Parts { name, index: None, adds: false, value })
+                if !self.state.odd.contains_key(name) =>
+            {
+                self.set_text(name, Self::named(value, name))
+            }
+            Some(Parts { name, .. }) => {
+                self.set(name, Value::Unknown(true));
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Assigns the sum `text` to a variable that holds numbers.
+    fn assign_sum(&mut self, parts: &Parts<'_>, text: &str) -> Result<(), String> {
+        let text = match parts.adds {
+            true => format!("{} + ({text})", parts.name),
+            false => text.to_owned(),
+        };
+        let value = match self.sum(&text)? {
+            Ok(value) => Value::Text(value.to_string().into()),
+            Err(name) if name == "%sum" => {
+                return Err("bash would refuse one of its sums".to_owned());
+            }
+            Err(_) => Value::Unknown(false),
+        };
+        if !self.given.contains_key(parts.name) {
+            self.state.variables.insert(parts.name.to_owned(), value);
+        }
+        Ok(())
     }
 
     /// Sets `name` to `text`; a value that the caller gives only grows.
@@ -176,30 +217,39 @@ impl Reader<'_> {
         if has(&['f', 'F', 'p']) {
             return Ok(());
         }
+        if has(&['n']) && kind != "export" {
+            return Err(
+                "a name that stands for another, of `declare -n`, is not followed".to_owned()
+            );
+        }
         let is_local = !self.state.locals.is_empty()
             && matches!(kind, "local" | "declare" | "typeset")
             && !has(&['g']);
-        for word in words {
-            let own = match parts(word) {
-                Some(_) => vec![word.clone()],
-                None => self.words(std::slice::from_ref(word))?,
+        for raw in words {
+            let all = match parts(raw) {
+                Some(_) => vec![raw.clone()],
+                None => self.words(std::slice::from_ref(raw))?,
             };
-            for word in own {
-                let parts = parts(&word);
-                let name = parts.as_ref().map_or(word.as_str(), |parts| parts.name);
+            for word in all {
+                let own = parts(&word);
+                let name = own.as_ref().map_or(word.as_str(), |own| own.name);
                 if !is_name(name) {
                     self.forget();
                     continue;
                 }
                 if is_local {
-                    self.localize(name, parts.as_ref().is_some_and(|parts| !parts.adds));
+                    self.localize(name, own.as_ref().is_some_and(|own| !own.adds));
                 }
-                self.assign(&word)?;
-                if has(&['i', 'n', 'u', 'l', 'c', 'A']) {
-                    self.set(name, Value::Unknown(false));
+                let odd = ['A', 'u', 'l', 'c', 'i'].into_iter().find(|letter| has(&[*letter]));
+                if let Some(letter) = odd {
+                    self.state.odd.insert(name.to_owned(), letter);
                 }
-                if kind == "readonly" || has(&['r', 'i', 'n', 'u', 'l', 'c', 'A']) {
-                    self.state.odd.insert(name.to_owned());
+                match parts(raw) {
+                    Some(_) => self.assign(&word)?,
+                    None => self.assign_expanded(&word)?,
+                }
+                if kind == "readonly" || has(&['r']) {
+                    self.state.odd.insert(name.to_owned(), 'r');
                 }
             }
         }

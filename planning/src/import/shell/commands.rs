@@ -1,17 +1,31 @@
 //! Simple commands: those of bash that change what it knows, and programs that are launched.
 
 use super::parse::Simple;
-use super::run::{Flow, Reader, Truth, Value};
+use super::run::{Flow, Reader};
 use super::scan::{Parser, is_name};
+use super::state::{Truth, Value};
 use super::{UNKNOWN, is_launch, is_quiet, many};
 
 const DECLARING: [&str; 5] = ["export", "declare", "typeset", "local", "readonly"];
 /// Programs that read a script from a here-document.
 const SHELLS: [&str; 5] = ["bash", "sh", "ssh", "sbatch", "zsh"];
 
+fn assigned_name(word: &str) -> &str {
+    word.split(['=', '+', '[']).next().unwrap_or_default()
+}
+
 impl Reader<'_> {
     pub(super) fn simple(&mut self, own: &Simple) -> Result<Flow, String> {
         if let Some(kind) = own.words.first().filter(|first| DECLARING.contains(&first.as_str())) {
+            if kind == "local" && self.state.locals.is_empty() {
+                self.status = Truth::No;
+                return Ok(Flow::Next);
+            }
+            for word in &own.assigned {
+                self.assign(word)?;
+                // It lasts if it is declared.
+                self.set(assigned_name(word), Value::Unknown(true));
+            }
             self.declare(kind, &own.words[1..])?;
             let takes_output = own.words.iter().any(|word| word.contains(['(', '`']));
             self.status = if takes_output { Truth::Unknown } else { Truth::Yes };
@@ -21,10 +35,7 @@ impl Reader<'_> {
         let before: Vec<_> = match words.is_empty() {
             true => Vec::new(),
             false => {
-                let name = |word: &String| {
-                    word.split(['=', '+', '[']).next().unwrap_or_default().to_owned()
-                };
-                let names = own.assigned.iter().map(name);
+                let names = own.assigned.iter().map(|word| assigned_name(word).to_owned());
                 names.map(|name| (self.state.variables.get(&name).cloned(), name)).collect()
             }
         };
@@ -104,9 +115,14 @@ impl Reader<'_> {
             "command" | "builtin" if rest.first().is_some_and(|word| !word.starts_with('-')) => {
                 return self.command(rest, own);
             }
+            name if DECLARING.contains(&name) => self.forget(),
             "eval" => return self.run(&rest.join(" "), true),
             "source" | "." => self.source(rest),
             "printf" if !has(&["-v"]) => self.status = Truth::Yes,
+            "getopts" if self.state.arguments.is_none() => {
+                self.alone = true;
+                self.status = Truth::No;
+            }
             "read" | "mapfile" | "readarray" | "getopts" | "printf" => self.read_into(rest),
             "let" => {
                 for text in rest {
@@ -191,17 +207,16 @@ impl Reader<'_> {
 
     /// Follows the commands in `text`; in this shell, or in one of its own.
     fn run(&mut self, text: &str, here: bool) -> Result<Flow, String> {
-        if text.trim_start().starts_with(UNKNOWN) {
+        self.work(text.len() * 4)?;
+        let node = Parser::new(text, 0).list(&[]).ok();
+        let Some(node) = node.filter(|_| !text.trim_start().starts_with(UNKNOWN)) else {
             if here {
                 self.forget();
             }
             let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
             self.record(&words)?;
             return Ok(Flow::Next);
-        }
-        self.work(text.len() * 4)?;
-        let mut parser = Parser::new(text, 0);
-        let node = parser.list(&[])?;
+        };
         match here {
             true => self.follow(&node),
             false => self.apart(&node),
@@ -218,7 +233,7 @@ impl Reader<'_> {
             match has_shell {
                 Some(_) => drop(self.run(&text, false)?),
                 None if text.contains("--num-layers") || text.contains("torchrun ") => {
-                    self.refuse("a here-document, which is not followed".to_owned());
+                    self.refuse("a here-document".to_owned());
                 }
                 None => {}
             }
@@ -255,7 +270,7 @@ impl Reader<'_> {
     /// Keeps a command that may be a launch.
     fn record(&mut self, words: &[String]) -> Result<(), String> {
         let first = words.first().map_or("", String::as_str);
-        if is_quiet(first) {
+        if is_quiet(first) || first.starts_with('-') {
             return Ok(());
         }
         match self.parts.last() {

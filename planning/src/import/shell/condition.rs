@@ -1,7 +1,8 @@
 //! Tests in brackets.
 
-use super::run::{Reader, Truth};
+use super::run::Reader;
 use super::scan::DEEPEST;
+use super::state::Truth;
 use super::{UNKNOWN, many};
 
 const SIGNS: [&str; 9] = ["=", "==", "!=", "-eq", "-ne", "-gt", "-ge", "-lt", "-le"];
@@ -186,7 +187,7 @@ impl Reader<'_> {
                 })
             }
             [_, sign, _] if sign == "=~" => {
-                self.set("BASH_REMATCH", super::run::Value::Unknown(true));
+                self.set("BASH_REMATCH", super::state::Value::Unknown(true));
                 Ok(Truth::Unknown)
             }
             _ => Ok(Truth::Unknown),

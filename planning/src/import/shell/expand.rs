@@ -1,7 +1,8 @@
 //! Expansion of quotes, variables, commands and sums in words.
 
-use super::run::{Held, Reader, Value};
+use super::run::Reader;
 use super::scan::{DEEPEST, Parser, is_name};
+use super::state::{Held, Value};
 use super::{END, MANY, UNKNOWN, counted, many, mark};
 
 /// How a text is expanded.
@@ -25,6 +26,10 @@ pub(super) struct Words {
     /// Whether a word is begun, be it empty.
     begun: bool,
     bytes: usize,
+    /// The length of the word where the quotes open, and whether it was begun.
+    opened: (usize, bool),
+    /// Whether an array without words stands in the quotes.
+    is_gone: bool,
 }
 
 impl Words {
@@ -32,6 +37,16 @@ impl Words {
         self.now.push(c);
         self.begun = true;
         self.bytes += 1;
+    }
+
+    /// Opens or closes double quotes; such with an array without words alone are no word.
+    fn quote(&mut self, opens: bool) {
+        if opens {
+            (self.opened, self.is_gone) = ((self.now.len(), self.begun), false);
+            return;
+        }
+        let (length, begun) = self.opened;
+        self.begun |= !(self.is_gone && self.now.len() == length) || begun;
     }
 
     fn end(&mut self) {
@@ -78,6 +93,7 @@ impl Words {
 
     /// Adds the words of an array.
     pub(super) fn values(&mut self, words: &[String], how: How, is_list: bool) {
+        self.is_gone |= words.is_empty() && is_list;
         for (at, word) in words.iter().enumerate() {
             match at {
                 0 => {}
@@ -182,7 +198,7 @@ impl Reader<'_> {
                 '"' => {
                     parser.at += 1;
                     how.quoted = !how.quoted;
-                    words.begun = true;
+                    words.quote(how.quoted);
                     continue;
                 }
                 UNKNOWN => {
@@ -225,6 +241,7 @@ impl Reader<'_> {
                 words.value(&sum.map_or_else(|name| counted(&name), |sum| sum.to_string()), how);
             }
             (Some('$'), Some('(')) => words.value(&mark("%output"), how),
+            (Some('$'), Some('[')) => words.value(&mark("%sum"), how),
             (Some('$'), Some('{')) => self.parameter(inner(2), words, how)?,
             (Some('$'), Some('\'')) => words.value(&escapes(inner(2)), How { quoted: true, ..how }),
             (Some('$'), None) => words.push('$'),
@@ -262,7 +279,7 @@ impl Reader<'_> {
             }
             ("#", _) => Held::Set(vec![all.len().to_string()]),
             ("@" | "*", _) => Held::Set(all.to_vec()),
-            ("?", _) if self.status == super::run::Truth::Yes => Held::Set(vec!["0".to_owned()]),
+            ("?", _) if self.status == super::state::Truth::Yes => Held::Set(vec!["0".to_owned()]),
             (_, Ok(at)) if at > 0 && of_script => Held::Absent(mark(&format!("%{name}"))),
             (_, Ok(at)) if at > 0 => match all.get(at - 1) {
                 _ if all[..at.min(all.len())].iter().any(|one| many(one).is_some()) => {

@@ -1,8 +1,9 @@
 //! Parameters such as `${NAME:-default}` and `${NAME%.sh}`, and patterns.
 
 use super::expand::{How, Words};
-use super::run::{Held, Reader, Truth};
+use super::run::Reader;
 use super::scan::is_name;
+use super::state::{Held, Truth};
 use super::{UNKNOWN, counted, many, mark, unknowns};
 
 const PLAIN: How = How { splits: false, quoted: false, pattern: false };
@@ -138,7 +139,8 @@ impl Reader<'_> {
                     for word in &all {
                         out.push(self.altered(word, rest)?.unwrap_or_else(|| mark(name)));
                     }
-                    match is_list && sign.is_some() && colon {
+                    let is_slice = colon && (all.len() > 1 || is_list || name == "*");
+                    match is_slice {
                         true => words.value(&mark(name), loose),
                         false => words.values(&out, how, is_list),
                     }

@@ -125,8 +125,15 @@ impl Parser<'_> {
     fn command(&mut self) -> Result<Node, String> {
         self.blanks();
         let Some(node) = self.compound()? else { return self.simple() };
-        while self.redirect()?.is_some() {}
-        Ok(node)
+        loop {
+            self.blanks();
+            let start = self.at;
+            self.at += self.rest().bytes().take_while(u8::is_ascii_digit).count();
+            if self.redirect()?.is_none() {
+                self.at = start;
+                return Ok(node);
+            }
+        }
     }
 
     fn compound(&mut self) -> Result<Option<Node>, String> {

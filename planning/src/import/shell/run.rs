@@ -1,106 +1,13 @@
 //! Follows the tree of a script: what is known is done, and what only a run knows leaves unknown what it may change.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::parse::{Loop, Node};
+use super::parse::Node;
 use super::scan::DEEPEST;
+use super::state::{State, Truth, Value};
 use super::{MOST_BYTES, MOST_WORK, Script};
-
-/// The most rounds of a loop that are followed one by one.
-const MOST_ROUNDS: usize = 256;
-
-/// Whether a condition holds, or a command succeeds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Truth {
-    Yes,
-    No,
-    /// Only a run knows.
-    Unknown,
-}
-
-impl Truth {
-    pub(super) const fn of(holds: bool) -> Self {
-        if holds { Self::Yes } else { Self::No }
-    }
-
-    pub(super) const fn not(self) -> Self {
-        match self {
-            Self::Yes => Self::No,
-            Self::No => Self::Yes,
-            Self::Unknown => Self::Unknown,
-        }
-    }
-}
-
-/// The value of a variable.
-#[derive(Clone, PartialEq)]
-pub(super) enum Value {
-    Text(Rc<str>),
-    List(Rc<Vec<String>>),
-    Unset,
-    /// Only a run knows it; whether it may have flags.
-    Unknown(bool),
-}
-
-impl Value {
-    fn has_flags(&self) -> bool {
-        match self {
-            Self::Text(text) => text.contains("--"),
-            Self::List(all) => all.iter().any(|word| word.contains("--")),
-            Self::Unset => false,
-            Self::Unknown(flags) => *flags,
-        }
-    }
-}
-
-/// What a parameter holds.
-pub(super) enum Held {
-    Set(Vec<String>),
-    Unset,
-    /// The script does not set it; its mark.
-    Absent(String),
-    /// Only a run knows it; its mark.
-    Unknown(String),
-}
-
-impl Held {
-    /// The element at `index` of an array.
-    pub(super) fn at(self, index: Option<i64>) -> Self {
-        let Self::Set(mut all) = self else { return self };
-        let length = i64::try_from(all.len()).unwrap_or(i64::MAX);
-        let index = index.map(|index| if index < 0 { index.saturating_add(length) } else { index });
-        // Before it, any number of words may stand.
-        let several = all.iter().position(|word| super::many(word).is_some());
-        let index = index.filter(|index| {
-            several.is_none_or(|several| usize::try_from(*index).is_ok_and(|index| index < several))
-        });
-        match index.map(usize::try_from) {
-            Some(Ok(index)) if index < all.len() => Self::Set(vec![all.swap_remove(index)]),
-            Some(_) => Self::Unset,
-            None => Self::Unknown(super::mark("%index")),
-        }
-    }
-}
-
-/// What a shell knows.
-#[derive(Clone, PartialEq, Default)]
-pub(super) struct State {
-    pub(super) variables: BTreeMap<String, Value>,
-    /// Variables whose assignments are not followed.
-    pub(super) odd: BTreeSet<String>,
-    /// Functions by name; `None` for one that is not known.
-    pub(super) functions: BTreeMap<String, Option<Rc<Node>>>,
-    /// Of a function, or set by the script.
-    pub(super) arguments: Option<Vec<String>>,
-    /// Variables of the functions that run, with their values outside.
-    pub(super) locals: Vec<Vec<(String, Option<Value>)>>,
-    /// Whether text that is not read was run.
-    pub(super) forgotten: bool,
-    /// Whether a command that fails ends the script.
-    pub(super) ends_on_failure: bool,
-}
 
 /// How a command goes on.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -112,7 +19,7 @@ pub(super) enum Flow {
     Exit,
 }
 
-type Followed = Result<Flow, String>;
+pub(super) type Followed = Result<Flow, String>;
 
 /// Follows a script.
 pub(super) struct Reader<'g> {
@@ -130,7 +37,7 @@ pub(super) struct Reader<'g> {
     /// Whether the last condition holds as the environment lacks a variable.
     pub(super) assumed: Cell<bool>,
     /// The states in which loops and functions may be left early.
-    escaped: Option<State>,
+    pub(super) escaped: Option<State>,
     /// Whether a failure is looked at.
     tested: usize,
     /// The loops that run in this function.
@@ -176,94 +83,6 @@ impl<'g> Reader<'g> {
         match self.bytes > MOST_BYTES {
             true => Err(format!("its values grow beyond {} MiB", MOST_BYTES >> 20)),
             false => Ok(()),
-        }
-    }
-
-    fn snapshot(&mut self) -> Result<State, String> {
-        let all = &self.state;
-        self.work(all.variables.len() * 64 + all.functions.len() * 64 + 64)?;
-        Ok(self.state.clone())
-    }
-
-    /// Leaves all unknown that was set so far.
-    pub(super) fn forget(&mut self) {
-        let given = self.given;
-        for (name, value) in &mut self.state.variables {
-            if !given.contains_key(name) {
-                *value = Value::Unknown(value.has_flags());
-            }
-        }
-        self.state.forgotten = true;
-    }
-
-    /// What is known if either `self.state` or `other` holds.
-    fn join(&mut self, other: State) -> Result<(), String> {
-        self.work((self.state.variables.len() + other.variables.len()) * 64)?;
-        if self.state.locals != other.locals || self.state.arguments != other.arguments {
-            return Err(
-                "`local`, `set --` or `shift` in a part that only a run decides on".to_owned()
-            );
-        }
-        let own = &mut self.state;
-        let names: Vec<String> =
-            other.variables.keys().chain(own.variables.keys()).cloned().collect();
-        for name in names {
-            let (a, b) = (own.variables.get(&name), other.variables.get(&name));
-            if a != b {
-                let flags = a.is_some_and(Value::has_flags) || b.is_some_and(Value::has_flags);
-                own.variables.insert(name, Value::Unknown(flags));
-            }
-        }
-        for (name, body) in &other.functions {
-            if own.functions.get(name) != Some(body) {
-                own.functions.insert(name.clone(), None);
-            }
-        }
-        let added: Vec<String> = own
-            .functions
-            .keys()
-            .filter(|name| !other.functions.contains_key(*name))
-            .cloned()
-            .collect();
-        own.functions.extend(added.into_iter().map(|name| (name, None)));
-        own.odd.extend(other.odd);
-        own.forgotten |= other.forgotten;
-        own.ends_on_failure &= other.ends_on_failure;
-        Ok(())
-    }
-
-    /// Goes on from where either a part ended or another did.
-    fn merge(&mut self, flow: Flow, (other, state): (Flow, State)) -> Followed {
-        match (flow, other) {
-            (Flow::Exit, _) => {
-                self.state = state;
-                Ok(other)
-            }
-            (_, Flow::Exit) => Ok(flow),
-            (flow, other) if flow == other => self.join(state).map(|()| flow),
-            (Flow::Next, _) => self.escape(state).map(|()| flow),
-            (_, _) => {
-                let own = std::mem::replace(&mut self.state, state);
-                self.escape(own).map(|()| other)
-            }
-        }
-    }
-
-    fn escape(&mut self, state: State) -> Result<(), String> {
-        let Some(old) = self.escaped.take() else {
-            self.escaped = Some(state);
-            return Ok(());
-        };
-        let own = std::mem::replace(&mut self.state, state);
-        self.join(old)?;
-        self.escaped = Some(std::mem::replace(&mut self.state, own));
-        Ok(())
-    }
-
-    fn join_escaped(&mut self) -> Result<(), String> {
-        match self.escaped.clone() {
-            Some(state) => self.join(state),
-            None => Ok(()),
         }
     }
 
@@ -380,7 +199,7 @@ impl<'g> Reader<'g> {
     }
 
     /// Follows a command whose failure ends nothing.
-    fn test(&mut self, node: &Node) -> Followed {
+    pub(super) fn test(&mut self, node: &Node) -> Followed {
         self.assumed.set(false);
         self.tested += 1;
         let flow = self.follow(node)?;
@@ -490,119 +309,6 @@ impl<'g> Reader<'g> {
                 self.merge(flow, others)
             }
         }
-    }
-
-    /// Follows a loop by `run`, within which it may be left early.
-    fn within(&mut self, part: &'static str, run: impl FnOnce(&mut Self) -> Followed) -> Followed {
-        let escaped = self.escaped.take();
-        self.parts.push(format!("{part}, which is not followed to a launch"));
-        self.loops += 1;
-        let flow = run(self)?;
-        self.loops -= 1;
-        self.parts.pop();
-        self.join_escaped()?;
-        if let Some(old) = escaped {
-            self.escape(old)?;
-        }
-        if self.escaped.is_some() || flow == Flow::Next {
-            self.status = Truth::Unknown;
-        }
-        Ok(flow)
-    }
-
-    /// Follows a round: whether the loop ends, and how it goes on then.
-    fn round(&mut self, body: &Node) -> Result<Option<Flow>, String> {
-        let flow = self.follow(body)?;
-        self.join_escaped()?;
-        Ok(match flow {
-            Flow::Next | Flow::Continue(0 | 1) => None,
-            Flow::Break(0 | 1) => Some(Flow::Next),
-            Flow::Break(levels) => Some(Flow::Break(levels - 1)),
-            Flow::Continue(levels) => Some(Flow::Continue(levels - 1)),
-            flow => Some(flow),
-        })
-    }
-
-    /// Follows rounds of a loop until they change nothing more.
-    fn settle(
-        &mut self,
-        mut round: impl FnMut(&mut Self) -> Result<Option<Flow>, String>,
-    ) -> Followed {
-        loop {
-            let before = self.snapshot()?;
-            let flow = round(self)?.unwrap_or(Flow::Next);
-            self.merge(flow, (Flow::Next, before.clone()))?;
-            if self.state == before {
-                return Ok(Flow::Next);
-            }
-        }
-    }
-
-    fn for_words(&mut self, name: &str, words: Option<&[String]>, body: &Node) -> Followed {
-        let all = ["\"$@\"".to_owned()];
-        let raw = words.unwrap_or(&all);
-        let words = self.words(raw)?;
-        let is_known = !words.iter().any(|word| super::many(word).is_some())
-            && !raw.iter().any(|word| {
-                word.contains(['*', '?', '[']) && !word.contains('$') && !word.contains('\'')
-            });
-        self.within("a `for` loop", |own| {
-            if is_known {
-                for word in words {
-                    let word = Self::named(&word, name);
-                    own.set_text(name, word)?;
-                    if let Some(flow) = own.round(body)? {
-                        return Ok(flow);
-                    }
-                }
-                return Ok(Flow::Next);
-            }
-            own.settle(|own| {
-                own.set(name, Value::Unknown(false));
-                own.round(body)
-            })
-        })
-    }
-
-    fn repeat(&mut self, own: &Loop) -> Followed {
-        let wanted = Truth::of(own.name != "until");
-        let part = match own.name {
-            "for" => "a `for` loop",
-            "until" => "an `until` loop",
-            _ => "a `while` loop",
-        };
-        let round = |reader: &mut Self| -> Result<Option<Flow>, String> {
-            let flow = reader.round(&own.body)?;
-            if let (None, Some(step)) = (flow, &own.step) {
-                reader.sum(step)?.ok();
-            }
-            Ok(flow)
-        };
-        self.within(part, |reader| {
-            for _ in 0..MOST_ROUNDS {
-                let flow = reader.test(&own.condition)?;
-                if flow != Flow::Next {
-                    return Ok(flow);
-                }
-                match reader.status {
-                    Truth::Unknown => break,
-                    status if status != wanted => return Ok(Flow::Next),
-                    _ => {}
-                }
-                if let Some(flow) = round(reader)? {
-                    return Ok(flow);
-                }
-            }
-            reader.settle(|reader| {
-                let flow = round(reader)?;
-                match flow {
-                    None => reader
-                        .test(&own.condition)
-                        .map(|flow| Some(flow).filter(|flow| *flow != Flow::Next)),
-                    flow => Ok(flow),
-                }
-            })
-        })
     }
 
     /// Calls a function with `arguments`.

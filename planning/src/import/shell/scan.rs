@@ -191,6 +191,10 @@ impl<'t> Parser<'t> {
         match self.rest().chars().next() {
             Some('(') => self.command_in_brackets(),
             Some('\'') if !in_quotes => self.until('\''),
+            Some('[') => {
+                self.at += self.rest().find(']').map_or(0, |end| end + 1);
+                Ok(())
+            }
             Some('{') => self.deeper(|own| {
                 own.take("{");
                 while !own.take("}") {

@@ -1,6 +1,6 @@
 //! What a script asks of Slurm in its first comments.
 
-use super::run::Value;
+use super::state::Value;
 
 /// Numbers of nodes and of devices or tasks on each.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]

@@ -1,9 +1,10 @@
 //! Sums of whole numbers, as bash reads them.
 
 use super::expand::How;
-use super::run::{Held, Reader, Value};
+use super::run::Reader;
 use super::scan::{DEEPEST, is_name};
-use super::{COUNTED, END, MANY, UNKNOWN, unknowns};
+use super::state::{Held, Value};
+use super::{END, UNKNOWN, unknowns};
 
 /// Signs between two values, and how closely they bind; longer ones first.
 const SIGNS: [(&str, u32); 20] = [
@@ -43,14 +44,14 @@ impl Reader<'_> {
         let text = self.one(text, How { splits: false, quoted: true, pattern: false })?;
         let name = unknowns(&text).0.first().map(|name| (*name).to_owned());
         self.work(text.len() + 1)?;
-        let known: String = match name {
-            Some(_) => text
-                .replace(['%', MANY], "")
-                .replace(&format!("{UNKNOWN}{COUNTED}"), " 0+")
-                .replace(UNKNOWN, " 0+")
-                .replace(END, "+0 "),
-            None => text,
-        };
+        // A number in place of each part that is not known leaves the form of the sum.
+        let parts = text.split(UNKNOWN).enumerate();
+        let known: String = parts
+            .map(|(at, part)| match part.split_once(END).filter(|_| at > 0) {
+                Some((_, behind)) => format!("0{behind}"),
+                None => part.to_owned(),
+            })
+            .collect();
         self.value(&known, name, 0)
     }
 
