@@ -31,7 +31,7 @@ impl Arguments {
     }
 
     /// The name of a variable that may have further arguments, if there is one.
-    pub(in super::super) fn unknown(&self) -> Option<&str> {
+    pub(in super::super) fn open_variable(&self) -> Option<&str> {
         let read = self.read.borrow();
         let is_switch = |name: &str| {
             let is_asked_for = read.contains(name) && !self.asked.borrow().contains(name);
@@ -41,7 +41,7 @@ impl Arguments {
             let first = values.first().and_then(|value| shell::many(value))?;
             is_switch(name).then_some(first)
         });
-        self.unknown.first().map(String::as_str).or(switched)
+        self.open.first().map(String::as_str).or(switched)
     }
 
     /// Adds the arguments among `words`; those of a command in quotes, too.
@@ -60,7 +60,7 @@ impl Arguments {
                 let values = name.as_ref().and_then(|name: &String| self.values.get(name));
                 let is_list = name.as_ref().is_some_and(|name| name.contains("data"));
                 if !is_list && values.is_none_or(|values| !values.is_empty()) {
-                    self.unknown.push(variable.to_owned());
+                    self.open.push(variable.to_owned());
                     continue;
                 }
             }
@@ -110,7 +110,7 @@ impl Arguments {
         let mut own = Self { style: Style::Keys, ..Self::default() };
         let launches = || script.commands.iter().filter(|words| shell::is_launch(words));
         let unknown = launches().flatten().filter_map(|word| shell::many(word));
-        own.unknown = unknown.map(str::to_owned).collect();
+        own.open = unknown.map(str::to_owned).collect();
         for word in launches().flatten() {
             // A whole array in quotes is one word here.
             let is_several =
