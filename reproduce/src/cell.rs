@@ -100,7 +100,7 @@ impl Figure {
     /// # Errors
     /// If `ours` would pass the check of the figure.
     pub(super) fn expecting(self, ours: f64, width: f64, reason: String) -> Result<Self, String> {
-        if self.check.range(self.printed()).is_some_and(|range| contains(range, ours)) {
+        if self.range().is_some_and(|range| contains(range, ours)) {
             return Err(format!("{ours} is not a miss: it passes `{}`", self.check.name()));
         }
         Ok(Self { check: Check::ExpectedMiss { ours, width }, reason, ..self })
@@ -109,11 +109,6 @@ impl Figure {
     /// The cell of this figure and of ours.
     pub(super) const fn beside(self, ours: f64) -> Cell {
         Cell { figure: self, ours, corrected: None }
-    }
-
-    fn printed(&self) -> Printed {
-        let Self { published, rounding, regenerated, base, .. } = *self;
-        Printed { value: published, rounding, regenerated, base }
     }
 
     /// Whether the published figure is at hand.
@@ -131,14 +126,10 @@ impl Figure {
         self.is_checked() && self.evidence == evidence
     }
 
-    /// What came of a figure of ours: every verdict is made here.
-    pub(super) fn verdict_of(&self, ours: f64) -> Verdict {
-        match (self.check.range(self.printed()), self.check) {
-            (None, _) => Verdict::NotChecked,
-            (Some(range), _) if !contains(range, ours) => Verdict::Missed,
-            (Some(_), Check::ExpectedMiss { .. }) => Verdict::ExpectedMiss,
-            (Some(_), _) => Verdict::Matched,
-        }
+    /// The least and the largest figure of ours that pass its check; none if nothing is checked.
+    fn range(&self) -> Option<[f64; 2]> {
+        let Self { published, rounding, regenerated, base, .. } = *self;
+        self.check.range(Printed { value: published, rounding, regenerated, base })
     }
 
     /// `figure` with as many decimals as the published one.
@@ -148,9 +139,7 @@ impl Figure {
 }
 
 fn contains([least, most]: [f64; 2], figure: f64) -> bool {
-    // The bounds of printed figures are decimal: their binary form may be off by a unit in the last place.
-    let slack = |bound: f64| if bound.is_finite() { bound.abs() * 1e-15 } else { 0.0 };
-    least - slack(least) <= figure && figure <= most + slack(most)
+    least <= figure && figure <= most
 }
 
 /// One cell of a published table. Its text form has its place, the published figure, and ours.
@@ -172,10 +161,15 @@ impl Deref for Cell {
 }
 
 impl Cell {
-    /// What came of its check.
+    /// What came of its check: every verdict is made here.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
-        self.verdict_of(self.ours)
+        match (self.range(), self.check) {
+            (None, _) => Verdict::NotChecked,
+            (Some(range), _) if !contains(range, self.ours) => Verdict::Missed,
+            (Some(_), Check::ExpectedMiss { .. }) => Verdict::ExpectedMiss,
+            (Some(_), _) => Verdict::Matched,
+        }
     }
 
     /// The same cell, with our figure without the parts that the published convention leaves out.
@@ -329,124 +323,11 @@ impl Serialize for Cell {
             verdict: verdict.name(),
             deviation: self.deviation(),
             accepted: self
-                .check
-                .range(self.printed())
+                .range()
                 .map(|range| range.map(|bound| Some(bound).filter(|bound| bound.is_finite()))),
         };
         record.serialize(to)
     }
-}
-
-/// The number of cells by their verdict. Its text form states how many of the checked cells match, and how
-/// many of the rest are expected misses or were not checked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Count {
-    /// Cells that match.
-    pub matched: usize,
-    /// Cells that were checked and do not match.
-    pub missed: usize,
-    /// Cells that miss the published figure by as much as is expected.
-    pub expected: usize,
-    /// Cells that stand next to a measured figure, or alone where none is at hand.
-    pub not_checked: usize,
-}
-
-impl Count {
-    /// Counts `cells`.
-    pub fn of<'a>(cells: impl IntoIterator<Item = &'a Cell>) -> Self {
-        let mut count = Self::default();
-        for cell in cells {
-            *match cell.verdict() {
-                Verdict::Matched => &mut count.matched,
-                Verdict::Missed => &mut count.missed,
-                Verdict::ExpectedMiss => &mut count.expected,
-                Verdict::NotChecked => &mut count.not_checked,
-            } += 1;
-        }
-        count
-    }
-
-    /// The number of cells that were checked.
-    #[must_use]
-    pub const fn checked(self) -> usize {
-        self.matched + self.missed + self.expected
-    }
-
-    /// The cells that neither match nor miss, in words.
-    pub(super) fn rest(self) -> String {
-        let all = [(self.expected, "expected misses"), (self.not_checked, "not checked")];
-        let some = all.into_iter().filter(|(count, _)| *count > 0);
-        some.map(|(count, name)| format!(", {count} {name}")).collect()
-    }
-}
-
-impl fmt::Display for Count {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {}{}", self.matched, self.checked(), self.rest())
-    }
-}
-
-/// The checked cells of one kind of evidence.
-#[derive(Serialize, Clone, PartialEq, Debug)]
-pub struct Total {
-    /// The kind of evidence.
-    pub evidence: Evidence,
-    /// Cells of it that were checked.
-    pub cells: usize,
-    /// Those that match.
-    pub matched: usize,
-    /// Those that miss the published figure by as much as is expected.
-    pub expected_misses: usize,
-    /// The mean size of their deviations, expected misses among them; `None` for inequalities.
-    pub mean_deviation: Option<f64>,
-}
-
-impl Total {
-    /// The totals of `cells`, for each kind of evidence that is among them.
-    pub(super) fn of(cells: &[&Cell]) -> Vec<Self> {
-        let total = |evidence| {
-            let own = cells.iter().copied().filter(|cell| cell.is_of(evidence));
-            let count = Count::of(own.clone());
-            let deviations: Vec<f64> = own.filter_map(Cell::deviation).collect();
-            let has_mean = evidence != Evidence::Inequality && !deviations.is_empty();
-            (count.checked() > 0).then(|| Self {
-                evidence,
-                cells: count.checked(),
-                matched: count.matched,
-                expected_misses: count.expected,
-                mean_deviation: has_mean.then(|| measured::accuracy::mean_absolute(&deviations)),
-            })
-        };
-        Evidence::ALL.into_iter().filter_map(total).collect()
-    }
-
-    /// The totals as a line each.
-    pub(super) fn row(&self) -> Vec<String> {
-        let Self { evidence, cells, matched, expected_misses, mean_deviation } = self;
-        let mean = mean_deviation.map_or("-".to_owned(), |mean| match mean < 5e-7 {
-            true => "0 %".to_owned(),
-            false => format::percent(mean),
-        });
-        vec![
-            evidence.name().to_owned(),
-            cells.to_string(),
-            matched.to_string(),
-            expected_misses.to_string(),
-            (cells - matched - expected_misses).to_string(),
-            mean,
-        ]
-    }
-}
-
-pub(super) const TOTALS: [&str; 6] =
-    ["evidence", "checked", "match", "expected misses", "miss", "mean deviation"];
-
-/// The totals as CSV, one line each.
-pub(super) fn totals_csv(totals: &[Total]) -> Result<Vec<u8>, csv::Error> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(TOTALS)?;
-    totals.iter().try_for_each(|total| writer.write_record(total.row()))?;
-    Ok(writer.into_inner().map_err(csv::IntoInnerError::into_error)?)
 }
 
 /// Half of the last digit of a figure that is printed with so many decimals.

@@ -12,12 +12,13 @@ use rayon::prelude::*;
 use serde::Deserialize;
 use sim::Replay;
 
-use super::cell::{self, Basis, Cell, Count, Figure};
+use super::cell::{self, Basis, Cell, Figure};
 use super::check::{Check, Evidence};
 use super::contender::Contender;
 use super::picture::{Lines, Pair, Panel, Picture, Point, distinct};
 use super::sources::{Sources, error_in};
 use super::table::{Contents, Table};
+use super::totals::Count;
 
 const BASIS: Basis = Basis::new(Convention::Span.name(), Evidence::Computed, Check::Absolute(1e-9));
 /// The file of its settings, those of table 8.

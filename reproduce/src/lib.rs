@@ -47,6 +47,7 @@ mod table;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod totals;
 mod vocabulary;
 mod zero_bubble;
 
@@ -59,7 +60,7 @@ use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
 
 pub use self::beyond::{Beyond, SearchedCell};
-pub use self::cell::{Cell, Count, Figure, Total};
+pub use self::cell::{Cell, Figure};
 pub use self::check::{Evidence, Verdict};
 pub use self::picture::{
     Bars, Comparison, Group, Lines, PUBLISHED, Pair, Panel, Picture, Place, PlacePair, Places,
@@ -67,6 +68,7 @@ pub use self::picture::{
 };
 pub use self::table::Table;
 pub use self::tables::TABLES;
+pub use self::totals::{Count, Total};
 
 use self::sources::Sources;
 
@@ -211,7 +213,7 @@ impl Answer {
     pub fn totals_csv(&self) -> Result<Option<Vec<u8>>, Diagnostic> {
         match self {
             Self::Reproduced { tables, .. } if tables.len() == TABLES.len() => {
-                cell::totals_csv(&self.totals()).map(Some).map_err(cell::unwritable)
+                totals::csv(&self.totals()).map(Some).map_err(cell::unwritable)
             }
             _ => Ok(None),
         }
@@ -220,7 +222,7 @@ impl Answer {
     fn totals_sheet(&self) -> Sheet {
         match &self.totals()[..] {
             [] => Sheet::default(),
-            totals => Sheet::table(&cell::TOTALS, totals.iter().map(Total::row)),
+            totals => Sheet::table(&totals::HEAD, totals.iter().map(Total::row)),
         }
     }
 

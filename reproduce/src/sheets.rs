@@ -4,9 +4,10 @@ use measured::accuracy;
 use question::format;
 use question::sheet::Sheet;
 
-use super::cell::{Cell, Count};
+use super::cell::Cell;
 use super::check::Evidence;
 use super::picture::distinct;
+use super::totals::Count;
 
 /// A line for each of `cells`; the errors of each column, by evidence; and why cells miss, or are not checked.
 pub(super) fn compared<'a>(head: &str, cells: impl Iterator<Item = &'a Cell>) -> Sheet {

@@ -8,9 +8,10 @@ use question::Diagnostic;
 use question::sheet::Sheet;
 use serde::Deserialize;
 
-use super::super::cell::{self, Basis, Cell, Count, Figure, whole};
+use super::super::cell::{self, Basis, Cell, Figure, whole};
 use super::super::check::{Check, Evidence};
 use super::super::sources::{Sources, error_in};
+use super::super::totals::Count;
 use super::Part;
 
 pub(in super::super) const FIGURES: &str = "odc.csv";
