@@ -201,9 +201,10 @@ impl Cell {
             published: scale * figure.published,
             rounding: figure.rounding.map(|one| scale * one),
             check,
+            digits: 1,
             ..figure
         };
-        Self { figure: Figure { digits: 1, ..figure }, ours: scale * self.ours, corrected: None }
+        figure.beside(scale * self.ours)
     }
 
     /// Why a miss is expected, or nothing is checked.

@@ -150,8 +150,13 @@ fn is_in(list: &str, word: &str) -> bool {
     !word.is_empty() && !word.contains(' ') && list.contains(&format!(" {word} "))
 }
 
+/// The name of the program at the path `word`.
+pub(super) fn program_name(word: &str) -> &str {
+    word.rsplit('/').next().unwrap_or_default()
+}
+
 fn is_quiet(word: &str) -> bool {
-    is_in(QUIET, word.rsplit('/').next().unwrap_or_default())
+    is_in(QUIET, program_name(word))
 }
 
 fn is_program(word: &str) -> bool {
@@ -160,7 +165,7 @@ fn is_program(word: &str) -> bool {
 
 /// Whether `word` starts a training run.
 fn is_launcher(word: &str) -> bool {
-    let name = word.trim_matches(['"', '\'']).rsplit('/').next().unwrap_or_default();
+    let name = program_name(word.trim_matches(['"', '\'']));
     let is_trainer = name.ends_with(".py") && (name.contains("train") || name.contains("finetune"));
     is_trainer
         || matches!(name, "torchrun" | "deepspeed")

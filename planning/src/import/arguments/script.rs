@@ -86,10 +86,9 @@ impl Arguments {
     /// Adds nodes or tasks, if a short option of a launcher that counts them is at the place `at`.
     fn add_short(&mut self, words: &[&str], at: usize) {
         let word = words[at];
-        let name = |word: &&str| word.rsplit('/').next().unwrap_or_default().to_owned();
         let launchers = ["srun", "mpirun", "mpiexec"];
         let before = words.get(..at).unwrap_or_default();
-        let is_launcher = before.iter().any(|word| launchers.contains(&name(word).as_str()))
+        let is_launcher = before.iter().any(|word| launchers.contains(&shell::program_name(word)))
             && !before.iter().any(|word| word.contains("python") || word.contains("torchrun"));
         let (option, value) = match word.get(..2).filter(|_| !word.starts_with("-np")) {
             Some(option) if word.len() > 2 => (option, word.get(2..)),

@@ -295,11 +295,7 @@ impl Reader<'_> {
 
     /// Takes the arguments as changed, and all if one of them may be any object.
     fn changed(&mut self, parts: &Parts) -> Value {
-        let all = parts.plain.iter().chain(parts.named.values());
-        match self.reached(all) {
-            Some(objects) => objects.into_iter().for_each(|at| self.lose_one(at)),
-            None => self.lose_all(),
-        }
+        self.lose_reached(parts.plain.iter().chain(parts.named.values()));
         Value::Unknown(self.line)
     }
 

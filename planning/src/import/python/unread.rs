@@ -41,10 +41,15 @@ impl Reader<'_> {
     fn lose(&mut self, value: &Value) {
         match value {
             Value::Outside(name) if !has(ANYTHING, name) => {}
-            value => match self.reached(std::iter::once(value)) {
-                Some(all) => all.into_iter().for_each(|at| self.lose_one(at)),
-                None => self.lose_all(),
-            },
+            value => self.lose_reached(std::iter::once(value)),
+        }
+    }
+
+    /// Takes all objects that `values` hold as not known, and all if they may hold any.
+    pub(super) fn lose_reached<'v>(&mut self, values: impl Iterator<Item = &'v Value>) {
+        match self.reached(values) {
+            Some(all) => all.into_iter().for_each(|at| self.lose_one(at)),
+            None => self.lose_all(),
         }
     }
 

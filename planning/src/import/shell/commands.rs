@@ -4,7 +4,7 @@ use super::parse::Simple;
 use super::run::{Flow, Reader};
 use super::scan::{Parser, is_name};
 use super::state::{Truth, Value};
-use super::{UNKNOWN, is_launch, is_quiet, many};
+use super::{UNKNOWN, is_launch, is_quiet, many, program_name};
 
 const DECLARING: [&str; 5] = ["export", "declare", "typeset", "local", "readonly"];
 /// Programs that read a script from a here-document.
@@ -36,7 +36,7 @@ impl Reader<'_> {
             true => Vec::new(),
             false => {
                 let names = own.assigned.iter().map(|word| assigned_name(word).to_owned());
-                names.map(|name| (self.state.variables.get(&name).cloned(), name)).collect()
+                names.map(|name| (name.clone(), self.state.variables.get(&name).cloned())).collect()
             }
         };
         for word in &own.assigned {
@@ -50,12 +50,7 @@ impl Reader<'_> {
         }
         let flow = self.command(&words, own)?;
         // What is assigned before a command is of it alone.
-        for (old, name) in before.into_iter().rev() {
-            match old {
-                Some(old) => drop(self.state.variables.insert(name, old)),
-                None => drop(self.state.variables.remove(&name)),
-            }
-        }
+        self.state.restore(before.into_iter().rev());
         Ok(flow)
     }
 
@@ -224,8 +219,7 @@ impl Reader<'_> {
     }
 
     fn program(&mut self, words: &[String], own: &Simple) -> Result<(), String> {
-        let name = |word: &String| word.rsplit('/').next().unwrap_or_default().to_owned();
-        let has_shell = words.iter().position(|word| SHELLS.contains(&name(word).as_str()));
+        let has_shell = words.iter().position(|word| SHELLS.contains(&program_name(word)));
         if let Some((text, expands)) = &own.input {
             let how = super::expand::How { splits: false, quoted: true, pattern: false };
             let text =

@@ -230,10 +230,9 @@ impl<'g> Reader<'g> {
                 continue;
             }
             if status == wanted && self.assumed.get() {
-                let before = self.snapshot()?;
-                flow = self.follow(node)?;
-                if flow == Flow::Exit {
-                    (self.state, self.status, flow) = (before, wanted.not(), Flow::Next);
+                match self.follow_assumed(node)? {
+                    Some(own) => flow = own,
+                    None => self.status = wanted.not(),
                 }
                 continue;
             }
@@ -249,6 +248,17 @@ impl<'g> Reader<'g> {
             }
         }
         Ok(flow)
+    }
+
+    /// Follows what runs as the environment lacks a variable; `None` if it ends the script, which then has the variable.
+    fn follow_assumed(&mut self, node: &Node) -> Result<Option<Flow>, String> {
+        let before = self.snapshot()?;
+        let flow = self.follow(node)?;
+        if flow == Flow::Exit {
+            self.state = before;
+            return Ok(None);
+        }
+        Ok(Some(flow))
     }
 
     /// Follows the first of `bodies` whose condition holds, or all that may be it.
@@ -269,16 +279,10 @@ impl<'g> Reader<'g> {
             flow = match self.status {
                 _ if left != Flow::Next => Some(left),
                 Truth::No => continue,
-                Truth::Yes if self.assumed.get() => {
-                    // A script that ends without a variable has it.
-                    let before = self.snapshot()?;
-                    let flow = self.follow(body)?;
-                    if flow == Flow::Exit {
-                        self.state = before;
-                        continue;
-                    }
-                    Some(flow)
-                }
+                Truth::Yes if self.assumed.get() => match self.follow_assumed(body)? {
+                    None => continue,
+                    flow => flow,
+                },
                 Truth::Yes => Some(self.follow(body)?),
                 Truth::Unknown => None,
             };
@@ -324,12 +328,8 @@ impl<'g> Reader<'g> {
         }
         self.join_escaped()?;
         self.escaped = escaped;
-        for (name, old) in self.state.locals.pop().unwrap_or_default() {
-            match old {
-                Some(old) => drop(self.state.variables.insert(name, old)),
-                None => drop(self.state.variables.remove(&name)),
-            }
-        }
+        let locals = self.state.locals.pop().unwrap_or_default();
+        self.state.restore(locals.into_iter());
         self.state.arguments = before;
         Ok(if flow == Flow::Return { Flow::Next } else { flow })
     }

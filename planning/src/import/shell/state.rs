@@ -97,6 +97,18 @@ pub(super) struct State {
     pub(super) ends_on_failure: bool,
 }
 
+impl State {
+    /// Gives variables the values that they had.
+    pub(super) fn restore(&mut self, old: impl Iterator<Item = (String, Option<Value>)>) {
+        for (name, old) in old {
+            match old {
+                Some(old) => drop(self.variables.insert(name, old)),
+                None => drop(self.variables.remove(&name)),
+            }
+        }
+    }
+}
+
 impl Reader<'_> {
     pub(super) fn snapshot(&mut self) -> Result<State, String> {
         let all = &self.state;
