@@ -72,3 +72,18 @@ fn a_file_of_millions_of_values_is_refused_before_it_is_parsed() {
         refused(&limited(200, &asked), &["lists.toml", "values and lines: at most 1048576"]);
     }
 }
+
+/// An allocation that fails midway would end the process with a signal.
+#[test]
+fn a_plan_is_refused_where_its_threads_have_no_room() {
+    let plan = |megabytes: u64| {
+        let script = format!("ulimit -v {}; exec \"$0\" plan \"$1\"", megabytes << 10);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script, env!("CARGO_BIN_EXE_debubble"), "scenarios/plan/moe.toml"]);
+        shell.env("RAYON_NUM_THREADS", "4").output().unwrap()
+    };
+    for megabytes in [160, 256, 384] {
+        refused(&plan(megabytes), &["a plan on 4 threads needs 352 MiB", "RAYON_NUM_THREADS=1"]);
+    }
+    assert!(stdout(&plan(2048)).contains("plan"));
+}

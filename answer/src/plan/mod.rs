@@ -19,6 +19,7 @@ mod parts;
 mod planned;
 mod priced;
 pub mod quantities;
+mod room;
 mod row;
 pub mod setup_report;
 pub mod software;
@@ -48,8 +49,9 @@ pub use self::software::ChosenSoftware;
 /// machines of the plan to take.
 ///
 /// # Errors
-/// If there are too many set-ups, none of them fits, or none meets the deadline.
+/// If there are too many set-ups, none of them fits, none meets the deadline, or the process may not have the memory.
 pub fn plan(context: &Context<'_>, question: Question) -> Result<Planned, Diagnostic> {
+    room::check()?;
     let stop = || context.stopped();
     let orders = Orders::until(&stop);
     let answer = Planner { context, question: &question }.answer(&orders)?;
