@@ -117,20 +117,20 @@ impl Dead {
         (0..self.pipelines).filter(move |&pipeline| !self.has(Worker { pipeline, stage }))
     }
 
-    /// The same dead workers where pipelines are numbered anew, those with the same dead stages side by side:
-    /// pipelines are alike, so that the step is the same.
+    /// The same dead workers with pipelines in an order that depends on their dead stages alone, the intact ones first,
+    /// and the number that each has here: pipelines are alike, so that the step is the same.
     #[must_use]
-    pub fn canonical(&self) -> Self {
+    pub fn canonical(&self) -> (Self, Vec<u32>) {
         let of = |pipeline| -> Vec<u32> {
             let range = Worker { pipeline, stage: 0 }..Worker { pipeline: pipeline + 1, stage: 0 };
             self.workers.range(range).map(|worker| worker.stage).collect()
         };
-        let mut rows: Vec<Vec<u32>> = (0..self.pipelines).map(of).collect();
-        rows.sort_by(|one, other| other.cmp(one));
-        let workers = (0u32..).zip(rows).flat_map(|(pipeline, stages)| {
-            stages.into_iter().map(move |stage| Worker { pipeline, stage })
+        let mut names: Vec<u32> = (0..self.pipelines).collect();
+        names.sort_by_cached_key(|&name| of(name));
+        let workers = (0u32..).zip(&names).flat_map(|(pipeline, &name)| {
+            of(name).into_iter().map(move |stage| Worker { pipeline, stage })
         });
-        Self { workers: workers.collect(), ..*self }
+        (Self { workers: workers.collect(), ..*self }, names)
     }
 }
 
@@ -175,7 +175,9 @@ mod tests {
         let one = Dead::new(4, 3, &[worker(3, 0), worker(1, 2), worker(1, 0)]).unwrap();
         let other = Dead::new(4, 3, &[worker(0, 2), worker(0, 0), worker(2, 0)]).unwrap();
         assert_ne!(one, other);
-        assert_eq!(one.canonical(), other.canonical());
-        assert_eq!(one.canonical().canonical(), one.canonical());
+        let (canonical, names) = one.canonical();
+        assert_eq!(canonical, other.canonical().0);
+        assert_eq!(names, [0, 2, 3, 1]);
+        assert_eq!(canonical.canonical(), (canonical, vec![0, 1, 2, 3]));
     }
 }

@@ -86,6 +86,8 @@ impl Pipelines<'_> {
         how: &Rerouting<'_>,
         stop: &dyn Fn() -> bool,
     ) -> Result<Step, FailureError> {
+        // Pipelines are alike: which of them has a dead worker must not change the search.
+        let (dead, names) = &dead.canonical();
         let instance = Instance::new(self, dead, how.deal, how.split)?;
         let limits: Vec<u64> = how.limits.iter().map(|limit| limit.0).collect();
         let room = Room::new(&instance, &limits);
@@ -111,7 +113,19 @@ impl Pipelines<'_> {
         let orders = [searched(Aim::Step, bound.step)?, searched(Aim::Span, bound.staggered)?];
         let timings = [timed(&instance, &orders[0])?, timed(&instance, &orders[1])?];
         let both = [(&orders[0], &timings[0]), (&orders[1], &timings[1])];
-        Ok(answer(&instance, bound, both, stop()))
+        Ok(answer(&instance, bound, both, stop()).renamed(names))
+    }
+}
+
+impl Step {
+    /// The same with the pipeline `names[k]` in place of k.
+    fn renamed(mut self, names: &[u32]) -> Self {
+        for Ran { worker, pipeline, .. } in &mut self.passes {
+            worker.pipeline = names[worker.pipeline as usize];
+            *pipeline = names[*pipeline as usize];
+        }
+        self.passes.sort_by_key(|ran| (ran.worker, ran.start));
+        self
     }
 }
 

@@ -222,6 +222,18 @@ fn a_failure_in_few_pipelines_costs_more_than_in_many() {
 }
 
 #[test]
+fn the_step_is_the_same_whichever_of_equal_pipelines_has_the_dead_worker() {
+    for (name, split) in [("1f1b", false), ("1f1b", true), ("zb-h1", false)] {
+        let asked = Asked::new(Family::named(name).unwrap(), (4, 8, 4), [58, 6, 33], 0);
+        let step =
+            |dead: &[(u32, u32)]| asked.rerouted(&asked.dead(dead), Deal::Balanced, split, 1).step;
+        let one = [0, 1, 2, 3].map(|pipeline| step(&[(pipeline, 0)]));
+        assert!(one.iter().all(|step| *step == one[0]), "{name}: {one:?}");
+        assert_eq!(step(&[(0, 1), (2, 3)]), step(&[(3, 1), (1, 3)]), "{name}");
+    }
+}
+
+#[test]
 fn too_little_memory_is_refused_with_what_is_enough() {
     let asked = Asked::new(Family::ZbH1, (3, 6, 2), [10, 10, 10], 0);
     let dead = asked.dead(&[(0, 0)]);

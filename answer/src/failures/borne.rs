@@ -73,7 +73,7 @@ impl Sets {
                         let number = lost << 32 | draw;
                         Dead::drawn(asked.pipelines, u64::from(stages), lost, seed, number)
                     })
-                    .map(|dead| dead.canonical())
+                    .map(|dead| dead.canonical().0)
                     .collect(),
             })
             .collect();
