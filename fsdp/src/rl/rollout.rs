@@ -77,11 +77,12 @@ impl Rollout {
     }
 
     /// How many steps go by before steps with a budget are like those that follow: as many as the longest
-    /// response takes.
+    /// response takes, where that is more than one.
     #[must_use]
     pub fn warm_up(&self) -> u64 {
-        let longest = u64::from(self.response_lengths.longest());
-        self.budget.map_or(0, |budget| longest.div_ceil(u64::from(budget.max(1))))
+        let longest = self.response_lengths.longest();
+        let budget = self.budget.filter(|budget| *budget < longest);
+        budget.map_or(0, |budget| u64::from(longest.div_ceil(budget.max(1))))
     }
 
     /// Step number `step`: responses under way in `carried` go on, and new ones fill up.
@@ -119,7 +120,10 @@ impl Rollout {
     fn draw(&self, step: u64, fresh: u64) -> Vec<Response> {
         let size = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
         let prompts = self.prompt_lengths.draw(self.seed, step, size(self.prompts));
-        let lengths = self.response_lengths.draw(self.seed ^ OF_RESPONSES, step, size(fresh));
+        // The first of those that a step without a budget draws.
+        let all = size(self.prompts * self.responses);
+        let mut lengths = self.response_lengths.draw(self.seed ^ OF_RESPONSES, step, all);
+        lengths.truncate(size(fresh));
         let response = |(at, length): (usize, u32)| {
             let prompt = at / size(self.responses);
             Response {

@@ -135,12 +135,14 @@ impl Steps {
         let mut carried: Vec<Response> = Vec::new();
         let mut waiting: Vec<u32> = Vec::new();
         let warm_up = self.rollout.warm_up();
-        for step in 0..warm_up.saturating_add(self.steps) {
+        for at in 0..warm_up.saturating_add(self.steps) {
             if mean.steps > 0 && stop() {
                 break;
             }
+            // Steps that count draw the same lengths with a budget and without.
+            let step = at.wrapping_sub(warm_up);
             let rollout = self.rollout.run(step, &mut carried)?;
-            if step < warm_up {
+            if at < warm_up {
                 continue;
             }
             let mut samples = std::mem::take(&mut waiting);

@@ -197,6 +197,17 @@ fn partial_rollouts_cut_the_tail_and_lose_no_token() {
 }
 
 #[test]
+fn a_budget_of_the_longest_response_changes_nothing() {
+    let longest = lengths()[1].longest();
+    for placement in [Placement::Colocated, Placement::Separate] {
+        let without = mean(None, placement);
+        for budget in [longest, longest + 1, u32::MAX] {
+            assert_eq!(mean(Some(budget), placement), without);
+        }
+    }
+}
+
+#[test]
 fn updates_must_divide_the_responses() {
     let mut odd = steps(None, Placement::Colocated);
     odd.training.update = 60;
