@@ -33,8 +33,8 @@ Examples:
       --encoder-hidden 6144 --encoder-layers 48 --encoder-heads 48 --encoder-tokens 2048
 
 first-stage runs the encoder in front of the first chunk. own-stages takes stages from the language model, whose
-work the others share. spread deals layers of both to all chunks, so that the longest is as short as can be. With
-bubbles every stage has the whole encoder, and runs it for some microbatches between the passes of the language
+work the others share. spread deals layers of both to all chunks, so that the longest is as short as can be; a
+frozen encoder, which has no backward, counts once to four times, whichever makes the step shortest. With bubbles every stage has the whole encoder, and runs it for some microbatches between the passes of the language
 model: a forward ends, and is sent, before the first chunk begins the microbatch, and a backward begins when the
 first chunk has ended its own. Layers are the pieces; passes keep their order, and are put off where the encoder
 is in the way. The stage of each microbatch is searched: the same seed gives the same step on any number of threads.

@@ -2,14 +2,19 @@
 //! equal work.
 
 use pipeline::{
-    Bytes, Costs, Encoder, Family, Fault, Footprint, Footprints, Memory, Nanos, PassTimes, Problem,
-    Schedule, Timeline,
+    Bytes, Costs, Encoder, Family, Fault, Footprint, Footprints, Memory, Metrics, Nanos, PassTimes,
+    Problem, Schedule, Timeline,
 };
 use sim::encoder::Together;
 use sim::timed;
 
 /// The most layers of encoder and model that are dealt to chunks.
 pub const MAX_UNITS: u64 = 100_000;
+
+/// Parts of the work of an encoder where layers are spread: a frozen one is tried with up to [`HEAVIEST`] of them, for
+/// chunks of equal work have more forward where it is, which all microbatches pass first.
+const WHOLE: u128 = 8;
+const HEAVIEST: u128 = 4 * WHOLE;
 
 /// Parts of a chunk of the model that are dealt where its layers are not known.
 const PARTS: u64 = 64;
@@ -60,7 +65,32 @@ pub fn place_encoder(
     encoder: &Encoder,
     (place, layers): (EncoderPlace, Option<u64>),
 ) -> Result<Placed, Fault> {
-    let parts = encoder_parts(problem, encoder, (place, layers))?;
+    let heaviest = match place {
+        EncoderPlace::Spread if encoder.is_frozen() => HEAVIEST,
+        _ => WHOLE,
+    };
+    let one = |weight| {
+        let parts = parts_with(problem, encoder, (place, layers), weight)?;
+        placed(problem, family, encoder, parts)
+    };
+    let end = |placed: &Placed| Metrics::of(&placed.timeline).makespan();
+    let mut best = one(WHOLE)?;
+    for weight in WHOLE + 1..=heaviest {
+        let other = one(weight)?;
+        if end(&other) < end(&best) {
+            best = other;
+        }
+    }
+    Ok(best)
+}
+
+/// The order of `family` for `problem` with its chunks and the encoder as `parts` have them.
+fn placed(
+    problem: &Problem,
+    family: Family,
+    encoder: &Encoder,
+    parts: EncoderParts,
+) -> Result<Placed, Fault> {
     let hops = problem.costs().hops().clone();
     let zero = Nanos(0);
     let model = Costs::new(parts.model.clone(), zero).with_hops(hops);
@@ -92,6 +122,16 @@ pub fn encoder_parts(
     encoder: &Encoder,
     (place, layers): (EncoderPlace, Option<u64>),
 ) -> Result<EncoderParts, Fault> {
+    parts_with(problem, encoder, (place, layers), WHOLE)
+}
+
+/// The same, where the work of the encoder counts `weight` parts of [`WHOLE`].
+fn parts_with(
+    problem: &Problem,
+    encoder: &Encoder,
+    (place, layers): (EncoderPlace, Option<u64>),
+    weight: u128,
+) -> Result<EncoderParts, Fault> {
     let (shape, costs) = (problem.shape(), problem.costs());
     let chunks = shape.chunks();
     let of_encoder = u64::from(encoder.layers());
@@ -102,8 +142,8 @@ pub fn encoder_parts(
     }
     let total = costs.chunks().iter().fold(PassTimes::default(), |all, one| sum(all, *one));
     let weights = [
-        encoder.mean().forward_and_backward() / u128::from(of_encoder),
-        total.forward_and_backward() / u128::from(of_model.max(1)),
+        encoder.mean().forward_and_backward() / u128::from(of_encoder) * weight,
+        total.forward_and_backward() / u128::from(of_model.max(1)) * WHOLE,
     ];
     let counts: Vec<[u64; 2]> = match place {
         EncoderPlace::First => return Ok(first(problem, encoder)),

@@ -317,6 +317,29 @@ fn an_encoder_in_front_of_the_first_chunk_is_a_longer_chunk() {
 }
 
 #[test]
+fn a_frozen_encoder_that_is_spread_takes_no_longer_than_a_trained_one() {
+    for (chunks, family) in [(1, "1f1b"), (2, "1f1b-i"), (1, "zb-h1")] {
+        for (stages, microbatches) in [(4, 8), (8, 8), (8, 16)] {
+            let half = chunks * 2;
+            let times = [52_000 / half, 25_000 / half, 25_000 / half];
+            let problem = problem((stages, chunks, microbatches), times, 0);
+            let family = Family::named(family).unwrap();
+            let step = |backward| {
+                let encoder = encoder([89_000, backward, 0], 24, 0);
+                let place = (EncoderPlace::Spread, None);
+                let placed = place_encoder(&problem, family, &encoder, place).unwrap();
+                pipeline::Metrics::of(&placed.timeline).makespan()
+            };
+            let frozen = step(0);
+            for backward in [1_000, 40_000, 89_000, 108_000, 178_000, 300_000] {
+                let trained = step(backward);
+                assert!(frozen <= trained, "{family:?} {stages} {backward}: {frozen} {trained}");
+            }
+        }
+    }
+}
+
+#[test]
 fn parts_of_an_encoder_add_up_wherever_they_lie() {
     let problem = problem((4, 1, 8), [100, 90, 80], 0);
     let encoder = encoder([70, 60, 50], 10, 0);
