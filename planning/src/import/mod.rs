@@ -333,7 +333,7 @@ fn of_dump(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic> {
 }
 
 fn of_script(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic> {
-    let script = shell::read(source.text, &given.variables);
+    let script = shell::read(source.text, &given.variables, &|name| source.script_beside(name));
     let script = script.map_err(|why| source.wrong(&why))?;
     let arguments = Arguments::of_script(&script);
     let mut imported = of_megatron(source, &arguments, given, None)?;

@@ -1,7 +1,7 @@
 //! A file that is imported: its text, its tree of keys if it has one, and the files beside it.
 
 use std::cell::OnceCell;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use question::Context;
 use question::diagnostic::Diagnostic;
@@ -79,6 +79,14 @@ impl<'a> Source<'a> {
         let text =
             self.context.exists(path).then(|| self.context.read_text(path, MOST_OF_TREE as u64));
         text?.ok()
+    }
+
+    /// The text of the script `name`, a path in the file's folder.
+    pub(super) fn script_beside(&self, name: &str) -> Option<String> {
+        let is_inside = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+        let path = Path::new(name);
+        let folder = self.path.parent().filter(|_| path.components().all(is_inside))?;
+        self.text_of(&folder.join(path))
     }
 
     /// The model that the caller names.

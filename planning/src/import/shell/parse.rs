@@ -8,7 +8,6 @@ use super::scan::{Parser, is_name};
 const RESERVED: [&str; 9] = ["then", "do", "done", "fi", "else", "elif", "esac", "}", "in"];
 
 /// A command, simple or compound. Words are as they are written, to be expanded.
-#[derive(PartialEq, Eq)]
 pub(super) enum Node {
     Simple(Simple),
     /// Commands one after another.
@@ -24,29 +23,53 @@ pub(super) enum Node {
     Case(String, Vec<(Vec<String>, Self)>),
     /// A loop over words; without them, over the arguments of the script.
     For(String, Option<Vec<String>>, Box<Self>),
-    Loop(Loop),
+    /// A loop on a condition: its name, that and its body, and the sum at the end of each round.
+    Loop(&'static str, Box<Self>, Box<Self>, Option<String>),
     Function(String, Rc<Self>),
     Sum(String),
     Test(Vec<String>),
 }
 
-/// A loop on a condition.
-#[derive(PartialEq, Eq)]
-pub(super) struct Loop {
-    pub(super) name: &'static str,
-    pub(super) condition: Box<Node>,
-    pub(super) body: Box<Node>,
-    /// The sum at the end of each round.
-    pub(super) step: Option<String>,
-}
-
 /// A simple command.
-#[derive(PartialEq, Eq, Default)]
+#[derive(Default)]
 pub(super) struct Simple {
     pub(super) assigned: Vec<String>,
     pub(super) words: Vec<String>,
     /// The text of a here-document, and whether values are expanded in it.
     pub(super) input: Option<(String, bool)>,
+}
+
+impl Node {
+    /// The commands of which it is made; none of a function.
+    pub(super) fn parts(&self) -> Vec<&Self> {
+        match self {
+            Self::List(all) | Self::Pipe(all) => all.iter().collect(),
+            Self::Joined(first, more) => {
+                std::iter::once(&**first).chain(more.iter().map(|(_, node)| node)).collect()
+            }
+            Self::Not(inner) | Self::Apart(inner) | Self::For(_, _, inner) => vec![inner],
+            Self::If(arms, last) => {
+                let arms = arms.iter().flat_map(|(condition, body)| [condition, body]);
+                arms.chain(last.as_deref()).collect()
+            }
+            Self::Case(_, arms) => arms.iter().map(|(_, body)| body).collect(),
+            Self::Loop(_, condition, body, _) => vec![condition, body],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The words in it that are expanded.
+    pub(super) fn words(&self) -> Vec<&String> {
+        match self {
+            Self::Simple(own) => own.assigned.iter().chain(&own.words).collect(),
+            Self::Case(word, arms) => {
+                std::iter::once(word).chain(arms.iter().flat_map(|(all, _)| all)).collect()
+            }
+            Self::For(_, words, _) => words.iter().flatten().collect(),
+            Self::Test(tokens) => tokens.iter().collect(),
+            _ => Vec::new(),
+        }
+    }
 }
 
 impl Parser<'_> {
@@ -213,8 +236,8 @@ impl Parser<'_> {
             self.lines_and_semicolon();
             let body = self.body()?;
             let condition = Box::new(one(if condition.is_empty() { "1" } else { &condition }));
-            let own = Loop { name: "for", condition, body, step: Some(step) };
-            return Ok(Node::List(vec![one(&first), Node::Loop(own)]));
+            let own = Node::Loop("for", condition, body, Some(step));
+            return Ok(Node::List(vec![one(&first), own]));
         }
         let (name, words) = self.header()?;
         Ok(Node::For(name, words, self.body()?))
@@ -256,7 +279,7 @@ impl Parser<'_> {
 
     fn loop_while(&mut self, name: &'static str) -> Result<Node, String> {
         let condition = Box::new(self.some(&["do"])?);
-        Ok(Node::Loop(Loop { name, condition, body: self.body()?, step: None }))
+        Ok(Node::Loop(name, condition, self.body()?, None))
     }
 
     fn case(&mut self) -> Result<Node, String> {
@@ -298,7 +321,10 @@ impl Parser<'_> {
             let sign = ["&&", "||", "(", ")", "<", ">"].into_iter().find(|sign| self.take(sign));
             let token = match sign {
                 Some(sign) => Some(sign.to_owned()),
-                None if all.last().is_some_and(|last| last == "=~") => Some(self.regex()),
+                None if all.last().is_some_and(|last| last == "=~") => {
+                    self.at += self.rest().find([' ', '\t', '\n']).unwrap_or(self.rest().len());
+                    Some("regex".to_owned())
+                }
                 None => self.word()?,
             };
             match token {
@@ -326,7 +352,7 @@ impl Parser<'_> {
                 continue;
             }
             is_begun = true;
-            if own.words.is_empty() && super::assign::parts(&word).is_some() {
+            if own.words.is_empty() && super::commands::parts(&word).is_some() {
                 own.assigned.push(word);
                 continue;
             }

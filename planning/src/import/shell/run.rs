@@ -6,8 +6,11 @@ use std::rc::Rc;
 
 use super::parse::Node;
 use super::scan::DEEPEST;
-use super::state::{State, Truth, Value};
-use super::{MOST_BYTES, MOST_WORK, Script};
+use super::value::{State, Truth, Value};
+use super::{MOST_BYTES, MOST_WORK, Script, many};
+
+/// The most rounds of a loop that are followed one by one.
+const MOST_ROUNDS: usize = 256;
 
 /// How a command goes on.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -17,6 +20,8 @@ pub(super) enum Flow {
     Continue(usize),
     Return,
     Exit,
+    /// Only a run knows: it may leave a loop or a function.
+    Lost,
 }
 
 pub(super) type Followed = Result<Flow, String>;
@@ -25,23 +30,25 @@ pub(super) type Followed = Result<Flow, String>;
 pub(super) struct Reader<'g> {
     pub(super) script: Script,
     pub(super) given: &'g BTreeMap<String, String>,
+    /// The text of a file beside the script.
+    pub(super) beside: &'g dyn Fn(&str) -> Option<String>,
     pub(super) state: State,
     pub(super) status: Truth,
     pub(super) depth: u32,
     pub(super) used: usize,
     pub(super) bytes: usize,
-    /// Parts that only a run decides on, from outside.
-    pub(super) parts: Vec<String>,
+    /// The loops that run, from outside.
+    pub(super) parts: Vec<&'static str>,
     /// The name of what the last condition lacks.
     pub(super) doubt: Option<String>,
     /// Whether the last condition holds as the environment lacks a variable.
     pub(super) assumed: Cell<bool>,
-    /// The states in which loops and functions may be left early.
-    pub(super) escaped: Option<State>,
     /// Whether a failure is looked at.
     tested: usize,
     /// The loops that run in this function.
     pub(super) loops: usize,
+    /// The files beside the script in which it is.
+    pub(super) in_file: usize,
     /// Whether the script's own arguments were asked for.
     pub(super) alone: bool,
 }
@@ -50,10 +57,12 @@ impl<'g> Reader<'g> {
     pub(super) fn new(
         given: &'g BTreeMap<String, String>,
         variables: BTreeMap<String, Value>,
+        beside: &'g dyn Fn(&str) -> Option<String>,
     ) -> Self {
         Self {
             script: Script::default(),
             given,
+            beside,
             state: State { variables, ..State::default() },
             status: Truth::Yes,
             depth: 0,
@@ -62,9 +71,9 @@ impl<'g> Reader<'g> {
             parts: Vec::new(),
             doubt: None,
             assumed: Cell::new(false),
-            escaped: None,
             tested: 0,
             loops: 0,
+            in_file: 0,
             alone: false,
         }
     }
@@ -88,10 +97,10 @@ impl<'g> Reader<'g> {
 
     pub(super) fn follow(&mut self, node: &Node) -> Followed {
         self.work(1)?;
+        self.depth += 1;
         if self.depth > DEEPEST {
             return Err("it is nested too deeply".to_owned());
         }
-        self.depth += 1;
         let flow = self.node(node)?;
         self.depth -= 1;
         let may_end = matches!(
@@ -107,7 +116,7 @@ impl<'g> Reader<'g> {
 
     fn node(&mut self, node: &Node) -> Followed {
         match node {
-            Node::Simple(simple) => self.simple(simple),
+            Node::Simple(simple) => return self.simple(simple),
             Node::List(all) => {
                 for node in all {
                     let flow = self.follow(node)?;
@@ -115,44 +124,40 @@ impl<'g> Reader<'g> {
                         return Ok(flow);
                     }
                 }
-                Ok(Flow::Next)
             }
-            Node::Joined(first, more) => self.joined(first, more),
+            Node::Joined(first, more) => return self.joined(first, more),
             Node::Pipe(parts) => {
                 for part in parts {
                     self.apart(part)?;
                 }
                 // It may be that of any part.
                 self.status = Truth::Unknown;
-                Ok(Flow::Next)
             }
             Node::Not(inner) => {
                 let flow = self.test(inner)?;
                 self.status = self.status.not();
-                Ok(flow)
+                return Ok(flow);
             }
-            Node::Apart(inner) => self.apart(inner),
+            Node::Apart(inner) => return self.apart(inner),
             Node::If(arms, last) => {
-                let bodies = arms.iter().map(|(_, body)| body).collect();
-                self.choose("an `if`", bodies, last.as_deref(), |own, at| own.test(&arms[at].0))
+                let (conditions, bodies): (Vec<_>, Vec<_>) =
+                    arms.iter().map(|(condition, body)| (condition, body)).unzip();
+                let holds = |own: &mut Self, at: usize| own.test(&arms[at].0);
+                return self.choose("an `if`", (&conditions, &bodies), last.as_deref(), holds);
             }
-            Node::Case(word, arms) => self.case(word, arms),
-            Node::For(name, words, body) => self.for_words(name, words.as_deref(), body),
-            Node::Loop(own) => self.repeat(own),
+            Node::Case(word, arms) => return self.case(word, arms),
+            Node::For(name, words, body) => return self.for_words(node, name, words.as_deref(), body),
+            Node::Loop(name, condition, body, step) => {
+                return self.repeat(node, name, (condition, body, step.as_deref()));
+            }
             Node::Function(name, body) => {
                 self.state.functions.insert(name.clone(), Some(Rc::clone(body)));
                 self.status = Truth::Yes;
-                Ok(Flow::Next)
             }
-            Node::Sum(text) => {
-                self.status = self.holds(text)?;
-                Ok(Flow::Next)
-            }
-            Node::Test(tokens) => {
-                self.status = self.conditional(tokens)?;
-                Ok(Flow::Next)
-            }
+            Node::Sum(text) => self.status = self.holds(text)?,
+            Node::Test(tokens) => self.status = self.conditional(tokens)?,
         }
+        Ok(Flow::Next)
     }
 
     /// Whether the sum `text` is another number than 0.
@@ -164,10 +169,9 @@ impl<'g> Reader<'g> {
 
     fn case(&mut self, word: &str, arms: &[(Vec<String>, Node)]) -> Followed {
         let word = self.word(word)?;
-        let doubt = self.doubt_of(&word);
-        let bodies = arms.iter().map(|(_, body)| body).collect();
-        self.choose("a `case`", bodies, None, |own, at| {
-            own.doubt.clone_from(&doubt);
+        let bodies: Vec<&Node> = arms.iter().map(|(_, body)| body).collect();
+        self.choose("a `case`", (&[], &bodies), None, |own, at| {
+            own.doubt = super::doubt(&word);
             own.status = Truth::No;
             for pattern in &arms[at].0 {
                 match own.is_like(&word, pattern)? {
@@ -182,25 +186,20 @@ impl<'g> Reader<'g> {
         })
     }
 
-    /// The name of what is not known in `word`.
-    pub(super) fn doubt_of(&self, word: &str) -> Option<String> {
-        let names = word.contains(super::UNKNOWN).then(|| super::unknowns(word).0);
-        names?.first().map(|name| (*name).to_owned())
-    }
-
-    fn push_part(&mut self, part: &str) {
-        let part = match self.doubt.take().map(|name| super::in_words(&name)) {
+    /// `part`, with the name of what the last condition lacks.
+    fn in_doubt(&mut self, part: &str) -> String {
+        match self.doubt.take().map(|name| super::in_words(&name)) {
             Some((name, true)) => {
                 format!("{part} on {name}, which only a run knows (--set {name}=VALUE gives it)")
             }
             _ => format!("{part} on what only a run knows"),
-        };
-        self.parts.push(part);
+        }
     }
 
     /// Follows a command whose failure ends nothing.
-    pub(super) fn test(&mut self, node: &Node) -> Followed {
+    fn test(&mut self, node: &Node) -> Followed {
         self.assumed.set(false);
+        self.doubt = None;
         self.tested += 1;
         let flow = self.follow(node)?;
         self.tested -= 1;
@@ -209,10 +208,11 @@ impl<'g> Reader<'g> {
 
     /// Follows a command in a shell of its own.
     pub(super) fn apart(&mut self, node: &Node) -> Followed {
-        let before = self.snapshot()?;
-        let escaped = self.escaped.take();
-        self.follow(node)?;
-        self.escaped = escaped;
+        self.work((self.state.variables.len() + self.state.functions.len()) * 64)?;
+        let before = self.state.clone();
+        if self.follow(node)? == Flow::Lost {
+            self.lose(&[node], "a subshell")?;
+        }
         self.state = before;
         Ok(Flow::Next)
     }
@@ -224,27 +224,16 @@ impl<'g> Reader<'g> {
                 return Ok(flow);
             }
             let wanted = Truth::of(*is_and);
-            let is_last = at + 1 == more.len();
-            let status = self.status;
-            if status == wanted.not() {
-                continue;
-            }
-            if status == wanted && self.assumed.get() {
-                match self.follow_assumed(node)? {
-                    Some(own) => flow = own,
-                    None => self.status = wanted.not(),
+            if self.status == Truth::Unknown {
+                let part = self.in_doubt("a list of commands");
+                flow = self.lose(&[node], &part)?;
+            } else if self.status == wanted && self.assumed.get() {
+                flow = self.follow_assumed(node)?.unwrap_or(Flow::Next);
+                if flow == Flow::Next {
+                    self.status = Truth::Unknown;
                 }
-                continue;
-            }
-            let before = if status == Truth::Unknown { Some(self.snapshot()?) } else { None };
-            if before.is_some() {
-                self.push_part("a list of commands");
-            }
-            flow = if is_last { self.follow(node)? } else { self.test(node)? };
-            if let Some(before) = before {
-                self.parts.pop();
-                self.status = if flow == Flow::Next { Truth::Unknown } else { wanted.not() };
-                flow = self.merge(flow, (Flow::Next, before))?;
+            } else if self.status == wanted {
+                flow = if at + 1 == more.len() { self.follow(node)? } else { self.test(node)? };
             }
         }
         Ok(flow)
@@ -252,7 +241,8 @@ impl<'g> Reader<'g> {
 
     /// Follows what runs as the environment lacks a variable; `None` if it ends the script, which then has the variable.
     fn follow_assumed(&mut self, node: &Node) -> Result<Option<Flow>, String> {
-        let before = self.snapshot()?;
+        self.work((self.state.variables.len() + self.state.functions.len()) * 64)?;
+        let before = self.state.clone();
         let flow = self.follow(node)?;
         if flow == Flow::Exit {
             self.state = before;
@@ -261,56 +251,42 @@ impl<'g> Reader<'g> {
         Ok(Some(flow))
     }
 
-    /// Follows the first of `bodies` whose condition holds, or all that may be it.
+    /// Follows the first of `bodies` whose condition holds; where only a run knows it, all from there on are lost.
     fn choose(
         &mut self,
-        part: &'static str,
-        bodies: Vec<&Node>,
+        part: &str,
+        (conditions, bodies): (&[&Node], &[&Node]),
         last: Option<&Node>,
         mut holds: impl FnMut(&mut Self, usize) -> Followed,
     ) -> Followed {
-        let parts = self.parts.len();
-        let mut others: Option<(Flow, State)> = None;
-        let mut flow = None;
-        for (at, body) in bodies.into_iter().enumerate() {
+        for (at, body) in bodies.iter().enumerate() {
             self.doubt = None;
             self.assumed.set(false);
             let left = holds(self, at)?;
-            flow = match self.status {
-                _ if left != Flow::Next => Some(left),
-                Truth::No => continue,
-                Truth::Yes if self.assumed.get() => match self.follow_assumed(body)? {
-                    None => continue,
-                    flow => flow,
-                },
-                Truth::Yes => Some(self.follow(body)?),
-                Truth::Unknown => None,
-            };
-            if flow.is_some() {
-                break;
+            if left != Flow::Next {
+                return Ok(left);
             }
-            let before = self.snapshot()?;
-            self.push_part(part);
-            let mut own = self.follow(body)?;
-            if let Some(others) = others.take() {
-                own = self.merge(own, others)?;
+            match self.status {
+                Truth::No => {}
+                Truth::Yes if self.assumed.get() => {
+                    if let Some(flow) = self.follow_assumed(body)? {
+                        return Ok(flow);
+                    }
+                }
+                Truth::Yes => return self.follow(body),
+                Truth::Unknown => {
+                    let others = conditions.iter().skip(at + 1).chain(&bodies[at..]).copied();
+                    let all: Vec<&Node> = others.chain(last).collect();
+                    let part = self.in_doubt(part);
+                    return self.lose(&all, &part);
+                }
             }
-            others = Some((own, std::mem::replace(&mut self.state, before)));
         }
-        let flow = match (flow, last) {
-            (Some(flow), _) => flow,
-            (None, Some(last)) => self.follow(last)?,
-            (None, None) => {
+        match last {
+            Some(last) => self.follow(last),
+            None => {
                 self.status = Truth::Yes;
-                Flow::Next
-            }
-        };
-        self.parts.truncate(parts);
-        match others {
-            None => Ok(flow),
-            Some(others) => {
-                self.status = Truth::Unknown;
-                self.merge(flow, others)
+                Ok(Flow::Next)
             }
         }
     }
@@ -318,19 +294,97 @@ impl<'g> Reader<'g> {
     /// Calls a function with `arguments`.
     pub(super) fn call(&mut self, body: &Node, arguments: Vec<String>) -> Followed {
         let before = self.state.arguments.replace(arguments);
-        let escaped = self.escaped.take();
         self.state.locals.push(Vec::new());
         let loops = std::mem::take(&mut self.loops);
         let flow = self.follow(body)?;
         self.loops = loops;
-        if self.escaped.is_some() {
-            self.status = Truth::Unknown;
-        }
-        self.join_escaped()?;
-        self.escaped = escaped;
         let locals = self.state.locals.pop().unwrap_or_default();
         self.state.restore(locals.into_iter());
+        if flow == Flow::Lost {
+            self.lose(&[body], "a function that a run may leave before")?;
+        }
         self.state.arguments = before;
-        Ok(if flow == Flow::Return { Flow::Next } else { flow })
+        Ok(if matches!(flow, Flow::Return | Flow::Lost) { Flow::Next } else { flow })
+    }
+
+    /// Follows a loop by `run`, within which it may be left early.
+    fn within(
+        &mut self,
+        node: &Node,
+        part: &'static str,
+        run: impl FnOnce(&mut Self) -> Followed,
+    ) -> Followed {
+        self.parts.push(part);
+        self.loops += 1;
+        let flow = run(self)?;
+        self.loops -= 1;
+        self.parts.pop();
+        self.status = Truth::Unknown;
+        if flow == Flow::Lost { self.lose(&[node], part) } else { Ok(flow) }
+    }
+
+    /// Follows a round: how the loop ends, if it does.
+    fn round(&mut self, body: &Node) -> Result<Option<Flow>, String> {
+        Ok(match self.follow(body)? {
+            Flow::Next | Flow::Continue(0 | 1) => None,
+            Flow::Break(0 | 1) => Some(Flow::Next),
+            Flow::Break(levels) => Some(Flow::Break(levels - 1)),
+            Flow::Continue(levels) => Some(Flow::Continue(levels - 1)),
+            flow => Some(flow),
+        })
+    }
+
+    fn for_words(
+        &mut self,
+        node: &Node,
+        name: &str,
+        words: Option<&[String]>,
+        body: &Node,
+    ) -> Followed {
+        let all = ["\"$@\"".to_owned()];
+        let raw = words.unwrap_or(&all);
+        let words = self.words(raw)?;
+        let is_pattern = |word: &String| word.contains(['*', '?', '[']) && !word.contains(['$', '\'']);
+        let is_open = raw.iter().any(is_pattern) || words.iter().any(|word| many(word).is_some());
+        self.within(node, "a `for` loop", |own| {
+            if is_open {
+                return Ok(Flow::Lost);
+            }
+            for word in words {
+                own.set_text(name, Self::named(&word, name))?;
+                if let Some(flow) = own.round(body)? {
+                    return Ok(flow);
+                }
+            }
+            Ok(Flow::Next)
+        })
+    }
+
+    fn repeat(
+        &mut self,
+        node: &Node,
+        name: &str,
+        (condition, body, step): (&Node, &Node, Option<&str>),
+    ) -> Followed {
+        let part = match name {
+            "for" => "a `for` loop",
+            "until" => "an `until` loop",
+            _ => "a `while` loop",
+        };
+        self.within(node, part, |own| {
+            for _ in 0..MOST_ROUNDS {
+                match own.test(condition)? {
+                    Flow::Next if own.status == Truth::of(name != "until") => {}
+                    Flow::Next if own.status != Truth::Unknown => return Ok(Flow::Next),
+                    flow @ (Flow::Exit | Flow::Return) => return Ok(flow),
+                    _ => break,
+                }
+                if let Some(flow) = own.round(body)? {
+                    return Ok(flow);
+                }
+                step.map(|step| own.sum(step)).transpose()?.map(Result::ok);
+            }
+            Ok(Flow::Lost)
+        })
     }
 }

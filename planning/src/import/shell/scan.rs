@@ -6,9 +6,13 @@ pub(super) const DEEPEST: u32 = 48;
 const REDIRECTIONS: [&str; 12] =
     ["&>>", "&>", "<<<", "<<-", "<<", "<>", "<&", ">>", ">&", ">|", "<", ">"];
 
+/// Whether names of variables may have `c`.
+pub(super) const fn is_part(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
 /// Whether `text` can name a variable.
 pub(super) fn is_name(text: &str) -> bool {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     !text.is_empty() && text.chars().all(is_part) && !text.starts_with(|c: char| c.is_ascii_digit())
 }
 
@@ -24,8 +28,8 @@ pub(super) struct Parser<'t> {
 }
 
 impl<'t> Parser<'t> {
-    pub(super) const fn new(text: &'t str, at: usize) -> Self {
-        Self { text, at, depth: 0, after_line: None, launches: false }
+    pub(super) const fn new(text: &'t str) -> Self {
+        Self { text, at: 0, depth: 0, after_line: None, launches: false }
     }
 
     pub(super) fn rest(&self) -> &'t str {
@@ -129,18 +133,17 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// The words of a regular expression.
-    pub(super) fn regex(&mut self) -> String {
-        let length = self.rest().find([' ', '\t', '\n']).unwrap_or(self.rest().len());
-        self.at += length;
-        "regex".to_owned()
-    }
-
     /// Skips a character, or what is quoted or expanded here.
     pub(super) fn piece(&mut self, in_quotes: bool) -> Result<(), String> {
         let Some(c) = self.rest().chars().next() else { return self.wrong() };
         match c {
-            '\'' if !in_quotes => self.single_quotes(),
+            '\'' if !in_quotes => match self.rest()[1..].find('\'') {
+                Some(length) => {
+                    self.at += length + 2;
+                    Ok(())
+                }
+                None => self.wrong(),
+            },
             '"' => self.deeper(|own| {
                 own.take("\"");
                 while !own.take("\"") {
@@ -160,14 +163,6 @@ impl<'t> Parser<'t> {
                 Ok(())
             }
         }
-    }
-
-    fn single_quotes(&mut self) -> Result<(), String> {
-        match self.rest()[1..].find('\'') {
-            Some(length) => self.at += length + 2,
-            None => return self.wrong(),
-        }
-        Ok(())
     }
 
     /// Skips up to `end`, which begins and ends a text with escapes.
@@ -207,7 +202,6 @@ impl<'t> Parser<'t> {
                 Ok(())
             }
             _ => {
-                let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
                 self.at += self.rest().find(|c| !is_part(c)).unwrap_or(self.rest().len());
                 Ok(())
             }

@@ -3,8 +3,8 @@
 use super::expand::How;
 use super::run::Reader;
 use super::scan::{DEEPEST, is_name};
-use super::state::{Held, Value};
-use super::{END, UNKNOWN, unknowns};
+use super::value::{Held, Value};
+use super::{END, UNKNOWN, doubt};
 
 /// Signs between two values, and how closely they bind; longer ones first.
 const SIGNS: [(&str, u32); 20] = [
@@ -36,23 +36,21 @@ struct Sum<'s, 'r, 'g> {
     /// What is not known of it.
     unknown: Option<String>,
     depth: u32,
+    /// Whether this part counts, as `&&`, `||` and `?` decide.
+    live: bool,
 }
 
 impl Reader<'_> {
     /// The value of the sum `text`, or the name of what is unknown in it.
     pub(super) fn sum(&mut self, text: &str) -> Result<Result<i64, String>, String> {
         let text = self.one(text, How { splits: false, quoted: true, pattern: false })?;
-        let name = unknowns(&text).0.first().map(|name| (*name).to_owned());
         self.work(text.len() + 1)?;
         // A number in place of each part that is not known leaves the form of the sum.
-        let parts = text.split(UNKNOWN).enumerate();
-        let known: String = parts
-            .map(|(at, part)| match part.split_once(END).filter(|_| at > 0) {
-                Some((_, behind)) => format!("0{behind}"),
-                None => part.to_owned(),
-            })
-            .collect();
-        self.value(&known, name, 0)
+        let known = text.split(UNKNOWN).enumerate().map(|(at, part)| {
+            let behind = part.split_once(END).filter(|_| at > 0).map(|(_, behind)| behind);
+            behind.map_or(part.to_owned(), |behind| format!("0{behind}"))
+        });
+        self.value(&known.collect::<String>(), doubt(&text), 0)
     }
 
     fn value(
@@ -64,17 +62,12 @@ impl Reader<'_> {
         if text.trim().is_empty() {
             return Ok(Ok(0));
         }
-        let mut sum = Sum { reader: self, rest: text, unknown, depth };
-        let mut value = sum.binary(0, true)?;
-        while sum.take(",") {
-            value = sum.binary(0, true)?;
+        let mut sum = Sum { reader: self, rest: text, unknown, depth, live: true };
+        let value = sum.parts()?;
+        if !sum.rest.trim().is_empty() {
+            sum.fault();
         }
-        let is_whole = sum.rest.trim().is_empty();
-        Ok(match sum.unknown {
-            _ if !is_whole => Err("%sum".to_owned()),
-            Some(name) => Err(name),
-            None => Ok(value),
-        })
+        Ok(sum.unknown.map_or(Ok(value), Err))
     }
 }
 
@@ -92,18 +85,37 @@ impl Sum<'_, '_, '_> {
         0
     }
 
-    /// A division by zero, unless what is not known is more.
-    fn undefined(&mut self) -> i64 {
-        if self.unknown.is_none() { self.fault() } else { 0 }
+    fn deeper(&mut self) -> Result<(), String> {
+        self.depth += 1;
+        match self.depth > DEEPEST {
+            true => Err("a sum is nested too deeply".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    /// `left` and `right` joined by `sign`; a division by zero is a fault, unless what is not known decides.
+    fn join(&mut self, sign: &str, left: i64, right: i64) -> i64 {
+        match joined(sign, left, right) {
+            Some(value) => value,
+            None if self.live && self.unknown.is_none() => self.fault(),
+            None => 0,
+        }
+    }
+
+    /// Sums with commas between; the value is that of the last.
+    fn parts(&mut self) -> Result<i64, String> {
+        let mut value = self.binary(0)?;
+        while self.take(",") {
+            value = self.binary(0)?;
+        }
+        Ok(value)
     }
 
     /// A value and what is joined to it by signs that bind at least as closely as `least`.
-    fn binary(&mut self, least: u32, live: bool) -> Result<i64, String> {
-        self.depth += 1;
-        if self.depth > DEEPEST {
-            return Err("a sum is nested too deeply".to_owned());
-        }
-        let mut left = self.unary(live)?;
+    fn binary(&mut self, least: u32) -> Result<i64, String> {
+        self.deeper()?;
+        let mut left = self.unary()?;
+        let live = self.live;
         while let Some((sign, binds)) =
             SIGNS.iter().copied().find(|(sign, _)| self.rest.trim_start().starts_with(sign))
         {
@@ -111,42 +123,37 @@ impl Sum<'_, '_, '_> {
                 break;
             }
             if sign == "?" {
-                let yes = self.binary(0, live && left != 0)?;
+                self.live = live && left != 0;
+                let yes = self.binary(0)?;
                 if !self.take(":") {
                     self.fault();
                 }
-                let no = self.binary(0, live && left == 0)?;
+                self.live = live && left == 0;
+                let no = self.binary(0)?;
                 left = if left != 0 { yes } else { no };
-                continue;
+            } else {
+                self.live = live && !(sign == "&&" && left == 0 || sign == "||" && left != 0);
+                let right = self.binary(binds + u32::from(sign != "**"))?;
+                self.live = live;
+                left = self.join(sign, left, right);
             }
-            let goes_on = live && !(sign == "&&" && left == 0 || sign == "||" && left != 0);
-            let right = self.binary(if sign == "**" { binds } else { binds + 1 }, goes_on)?;
-            left = match joined(sign, left, right) {
-                Some(value) => value,
-                None if live => self.undefined(),
-                None => 0,
-            };
+            self.live = live;
         }
         self.depth -= 1;
         Ok(left)
     }
 
-    fn unary(&mut self, live: bool) -> Result<i64, String> {
-        for sign in ["++", "--"] {
+    fn unary(&mut self) -> Result<i64, String> {
+        for (sign, by) in [("++", 1), ("--", -1)] {
             if self.take(sign) {
                 let name = self.name();
-                let by = if sign == "++" { 1 } else { -1 };
-                let value = self.read(&name, live)?.wrapping_add(by);
-                return self.write(&name, value, live);
+                let value = self.read(&name)?.wrapping_add(by);
+                return self.write(&name, value);
             }
         }
-        let sign = ["+", "-", "!", "~"].into_iter().find(|sign| self.take(sign));
-        if let Some(sign) = sign {
-            self.depth += 1;
-            if self.depth > DEEPEST {
-                return Err("a sum is nested too deeply".to_owned());
-            }
-            let value = self.unary(live)?;
+        if let Some(sign) = ["+", "-", "!", "~"].into_iter().find(|sign| self.take(sign)) {
+            self.deeper()?;
+            let value = self.unary()?;
             self.depth -= 1;
             return Ok(match sign {
                 "-" => value.wrapping_neg(),
@@ -156,43 +163,31 @@ impl Sum<'_, '_, '_> {
             });
         }
         if self.take("(") {
-            let mut value = self.binary(0, live)?;
-            while self.take(",") {
-                value = self.binary(0, live)?;
-            }
+            let value = self.parts()?;
             return Ok(if self.take(")") { value } else { self.fault() });
         }
         let word = self.name();
-        if word.starts_with(|c: char| c.is_ascii_digit()) {
-            return Ok(number(&word).unwrap_or_else(|| self.fault()));
+        match is_name(&word) {
+            true => self.of_name(&word),
+            false => Ok(number(&word).unwrap_or_else(|| self.fault())),
         }
-        if !is_name(&word) {
-            return Ok(self.fault());
-        }
-        self.of_name(&word, live)
     }
 
     /// A variable, or what is assigned to it.
-    fn of_name(&mut self, name: &str, live: bool) -> Result<i64, String> {
-        let old = |own: &mut Self| own.read(name, live);
-        for sign in ["<<", ">>", "+", "-", "*", "/", "%", "&", "|", "^", ""] {
-            let assigns = format!("{sign}=");
-            if self.rest.trim_start().starts_with("==") || !self.take(&assigns) {
-                continue;
-            }
-            let left = if sign.is_empty() { 0 } else { old(self)? };
-            let right = self.binary(0, live)?;
-            let value = match sign {
-                "" => Some(right),
-                sign => joined(sign, left, right),
-            };
-            let value = value.unwrap_or_else(|| self.undefined());
-            return self.write(name, value, live);
+    fn of_name(&mut self, name: &str) -> Result<i64, String> {
+        let signs = ["<<", ">>", "+", "-", "*", "/", "%", "&", "|", "^", ""];
+        let is_equal = self.rest.trim_start().starts_with("==");
+        let sign = signs.into_iter().find(|sign| !is_equal && self.take(&format!("{sign}=")));
+        if let Some(sign) = sign {
+            let left = if sign.is_empty() { 0 } else { self.read(name)? };
+            let right = self.binary(0)?;
+            let value = if sign.is_empty() { right } else { self.join(sign, left, right) };
+            return self.write(name, value);
         }
-        let value = old(self)?;
+        let value = self.read(name)?;
         for (sign, by) in [("++", 1), ("--", -1)] {
             if self.take(sign) {
-                self.write(name, value.wrapping_add(by), live)?;
+                self.write(name, value.wrapping_add(by))?;
             }
         }
         Ok(value)
@@ -206,18 +201,16 @@ impl Sum<'_, '_, '_> {
         name.to_owned()
     }
 
-    fn read(&mut self, name: &str, live: bool) -> Result<i64, String> {
-        if !live {
+    fn read(&mut self, name: &str) -> Result<i64, String> {
+        if !self.live {
             return Ok(0);
         }
         let unknown = match self.reader.held(name).at(Some(0)) {
-            Held::Unset => return Ok(0),
-            Held::Absent(mark) | Held::Unknown(mark) => unknowns(&mark).0.concat(),
+            Held::Unknown(mark, _) => doubt(&mark).unwrap_or_default(),
             Held::Set(all) => {
                 let text = all.concat();
                 self.reader.work(text.len() + 1)?;
-                let name = unknowns(&text).0.first().map(|name| (*name).to_owned());
-                match name {
+                match doubt(&text) {
                     Some(name) => name,
                     None => match self.reader.value(&text, None, self.depth + 4)? {
                         Ok(value) => return Ok(value),
@@ -233,11 +226,11 @@ impl Sum<'_, '_, '_> {
         Ok(0)
     }
 
-    fn write(&mut self, name: &str, value: i64, live: bool) -> Result<i64, String> {
+    fn write(&mut self, name: &str, value: i64) -> Result<i64, String> {
         if !is_name(name) {
             return Ok(self.fault());
         }
-        match (live, &self.unknown) {
+        match (self.live, &self.unknown) {
             (true, None) => self.reader.set_text(name, value.to_string())?,
             // A branch on what is not known may assign or not.
             (_, Some(_)) => self.reader.set(name, Value::Unknown(false)),
@@ -248,7 +241,7 @@ impl Sum<'_, '_, '_> {
 }
 
 fn joined(sign: &str, left: i64, right: i64) -> Option<i64> {
-    let places = || u32::try_from(right & 63).unwrap_or(0);
+    let places = u32::try_from(right & 63).unwrap_or(0);
     Some(match sign {
         "||" => i64::from(left != 0 || right != 0),
         "&&" => i64::from(left != 0 && right != 0),
@@ -258,8 +251,8 @@ fn joined(sign: &str, left: i64, right: i64) -> Option<i64> {
         ">=" => i64::from(left >= right),
         "<" => i64::from(left < right),
         ">" => i64::from(left > right),
-        "<<" => left.wrapping_shl(places()),
-        ">>" => left.wrapping_shr(places()),
+        "<<" => left.wrapping_shl(places),
+        ">>" => left.wrapping_shr(places),
         "|" => left | right,
         "^" => left ^ right,
         "&" => left & right,
@@ -275,13 +268,11 @@ fn joined(sign: &str, left: i64, right: i64) -> Option<i64> {
 /// A number as it is written: with zeros in front to base 8, or with its base.
 fn number(text: &str) -> Option<i64> {
     let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
-    match (hex, text.split_once('#'), text.strip_prefix('0')) {
-        (Some(digits), _, _) => i64::from_str_radix(digits, 16).ok(),
-        (_, Some((base, digits)), _) => {
-            let base = base.parse().ok().filter(|base| (2..=36).contains(base))?;
-            i64::from_str_radix(digits, base).ok()
-        }
-        (_, _, Some(digits)) if !digits.is_empty() => i64::from_str_radix(digits, 8).ok(),
-        _ => text.parse().ok(),
-    }
+    let (base, digits) = match (hex, text.split_once('#')) {
+        (Some(digits), _) => (16, digits),
+        (_, Some((base, digits))) => (base.parse().ok()?, digits),
+        _ if text.starts_with('0') => (8, text),
+        _ => (10, text),
+    };
+    (2..=36).contains(&base).then(|| i64::from_str_radix(digits, base).ok()).flatten()
 }
