@@ -152,7 +152,12 @@ impl Reader<'_> {
             true => Vec::new(),
             false => self.words(&simple.words)?,
         };
-        let first = raw.replace(['"', '\'', '\\'], "");
+        let mut first = raw.replace(['"', '\'', '\\'], "");
+        if first.contains(['$', '`']) {
+            // A program that only a run knows, as long as the part does not choose it.
+            first = expanded.first().cloned().unwrap_or_default();
+            own.all |= !first.contains(UNKNOWN) && own.names.keys().any(|name| raw.contains(name));
+        }
         let text = simple.input.iter().map(|(text, _)| text);
         let texts = expanded.iter().chain(&simple.words).chain(text);
         let words: Vec<String> =
@@ -168,7 +173,6 @@ impl Reader<'_> {
                     self.add_called(&body, own)?;
                 }
             }
-            (first, _) if first.contains(['$', '`']) => own.all = true,
             (kind, _) if DECLARING.contains(&kind) => {
                 own.leaves |= in_function && !matches!(kind, "export" | "readonly");
                 for word in rest.iter().filter(|word| !word.starts_with(['-', '+'])) {
@@ -200,7 +204,7 @@ impl Reader<'_> {
             }
             ("return", _) => own.leaves |= in_function || self.in_file > 0,
             (first, _) => {
-                let is_known = first.contains(['/', '.']) || is_quiet(first) || is_program(first);
+                let is_known = first.contains(['/', '.', UNKNOWN]) || is_quiet(first) || is_program(first);
                 own.all |= self.state.forgotten && !is_known;
             }
         }
