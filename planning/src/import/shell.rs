@@ -17,7 +17,7 @@ mod value;
 
 use std::collections::BTreeMap;
 
-use self::run::{Flow, Reader};
+use self::run::Reader;
 use self::scan::Parser;
 pub(super) use self::slurm::Batch;
 use self::value::Value;
@@ -100,15 +100,14 @@ pub(super) fn read(
     let mut parser = Parser::new(&text);
     let tree = parser.list(&[])?;
     let mut reader = Reader::new(given, variables, beside);
-    let flow = reader.follow(&tree)?;
+    let ended = reader.follow(&tree)?;
     let mut script = reader.script;
     script.batch = batch;
-    script.alone = reader.alone;
     let is_launched = script.commands.iter().any(|words| is_launch(words));
     if let Some(part) = script.refused {
         return Err(format!("the launch is in {part}: only one that surely runs once is read"));
     }
-    if !is_launched && (parser.launches || flow == Flow::Exit) {
+    if !is_launched && (parser.launches || ended) {
         return Err("it ends without a launch: none of its launches is reached".to_owned());
     }
     let value = |(name, value): (String, Value)| {
@@ -188,6 +187,11 @@ fn doubt(word: &str) -> Option<String> {
 /// A mark for a part that only a run knows.
 fn mark(name: &str) -> String {
     format!("{UNKNOWN}{name}{END}")
+}
+
+/// Arguments of which only a run knows how many there are.
+fn any_arguments() -> Vec<String> {
+    vec![mark(&format!("{MANY}%arguments"))]
 }
 
 /// A mark for a number that is made of what is called `name`.

@@ -4,10 +4,10 @@ use std::rc::Rc;
 
 use super::expand::{How, WORD, may_name_files, raw_words};
 use super::parse::Simple;
-use super::run::{Flow, Followed, Reader};
+use super::run::{Ended, Reader};
 use super::scan::{Parser, is_name, is_part};
 use super::value::{Truth, Value};
-use super::{COUNTED, END, MANY, UNKNOWN, is_launch, is_quiet, many, mark, program_name};
+use super::{COUNTED, END, MANY, UNKNOWN, is_quiet, many, mark, program_name};
 
 pub(super) const DECLARING: [&str; 5] = ["export", "declare", "typeset", "local", "readonly"];
 /// Programs that read a script from a here-document.
@@ -38,16 +38,10 @@ pub(super) fn assigned_name(word: &str) -> &str {
     word.split(['=', '+', '[']).next().unwrap_or_default()
 }
 
-/// Whether `words` take the output of a command.
-fn takes_output(words: &[String]) -> bool {
-    words.iter().any(|word| word.contains("$(") || word.contains('`'))
-}
-
 impl Reader<'_> {
     /// Gives variable `name` a value, unless the caller gives it another.
     pub(super) fn set(&mut self, name: &str, value: Value) {
-        // Values of these have forms that are not followed.
-        let is_odd = self.state.odd.contains_key(name);
+        let is_odd = self.state.odd.contains(name);
         let value = if is_odd { Value::Unknown(value.has_flags()) } else { value };
         if !self.given.contains_key(name) {
             self.state.variables.insert(name.to_owned(), value);
@@ -63,66 +57,47 @@ impl Reader<'_> {
     /// Does the assignment `word`.
     fn assign(&mut self, word: &str) -> Result<(), String> {
         let Some(Parts { name, index, adds, value }) = parts(word) else { return Ok(()) };
-        if self.state.odd.get(name) == Some(&true) {
-            return Err(format!("{name} is fixed, and assigned again"));
-        }
         let list = value.strip_prefix('(').and_then(|list| list.strip_suffix(')'));
-        let list = list.filter(|_| index.is_none());
         let raw = list.map_or(Ok(Vec::new()), raw_words)?;
         let words = match list {
             Some(_) => self.words(&raw)?,
             None => vec![self.word(value)?.replace(MANY, "")],
         };
-        let words: Vec<String> = words.iter().map(|word| Self::named(word, name)).collect();
+        let mut words: Vec<String> = words.iter().map(|word| Self::named(word, name)).collect();
         self.spend(&words)?;
         let flags = words.iter().any(|word| word.contains("--"));
-        let has_keys = raw.iter().any(|word| word.starts_with('[') && word.contains("]="));
-        let is_open = has_keys || raw.iter().any(|word| may_name_files(word));
-        // A value that the caller gives only grows.
-        let given = self.given.get(name);
-        let index = if list.is_none() { Some(self.sum(index.unwrap_or("0"))?.ok()) } else { None };
-        let keeps = adds || index.is_some();
-        let old = match self.state.variables.get(name) {
-            Some(Value::Unknown(old)) if adds || parts(word).is_some_and(|own| own.index.is_some()) => {
-                self.set(name, Value::Unknown(*old || flags));
-                return Ok(());
+        let has_key = |word: &String| word.starts_with('[') && word.contains("]=");
+        let is_open = raw.iter().any(|word| has_key(word) || may_name_files(word));
+        let value = match self.state.variables.get(name) {
+            old if is_open || index.is_some() => {
+                Value::Unknown(flags || old.is_some_and(Value::has_flags))
             }
-            Some(Value::Words(all)) if keeps => Rc::clone(all),
-            _ => Rc::default(),
-        };
-        self.work(old.len() * 32 + old.iter().map(String::len).sum::<usize>())?;
-        let is_counted = !old.iter().any(|word| many(word).is_some());
-        let mut all = Rc::unwrap_or_clone(old);
-        let index = index.map(|index| index.and_then(|index| usize::try_from(index).ok()));
-        let is_known = match index {
-            None => {
-                all.extend(words);
-                !is_open
-            }
-            Some(Some(index)) if index <= all.len() && is_counted => {
-                let text = words.concat();
-                match all.get_mut(index) {
-                    Some(old) if adds => old.push_str(&text),
-                    Some(old) => *old = text,
-                    None => all.push(text),
+            Some(Value::Unknown(old)) if adds => Value::Unknown(*old || flags),
+            Some(Value::Words(old)) if adds || list.is_none() => {
+                let mut all = old.to_vec();
+                self.work(all.iter().map(|word| word.len() + 32).sum())?;
+                let is_open =
+                    list.is_none() && all.first().is_some_and(|word| many(word).is_some());
+                match (list, all.first_mut()) {
+                    (None, Some(old)) if adds => *old += &words.concat(),
+                    (None, Some(old)) => *old = words.concat(),
+                    _ => all.append(&mut words),
                 }
-                true
+                if is_open { Value::Unknown(true) } else { Value::Words(Rc::new(all)) }
             }
-            Some(_) => false,
+            _ => Value::Words(Rc::new(words)),
         };
-        let grows = match given {
-            Some(_) if list.is_some() => adds,
-            Some(given) => {
+        // A value that the caller gives only grows.
+        let grows = self.given.get(name).is_some_and(|given| match &value {
+            Value::Words(all) if list.is_none() => {
                 let rest = all.first().and_then(|text| text.strip_prefix(given.as_str()));
                 rest.is_some_and(|rest| rest.starts_with(' '))
             }
-            None => false,
-        };
-        let value = if is_known { Value::Words(Rc::new(all)) } else { Value::Unknown(true) };
-        if grows && is_known {
-            self.state.variables.insert(name.to_owned(), value);
-        } else {
-            self.set(name, value);
+            _ => adds,
+        });
+        match grows {
+            true => drop(self.state.variables.insert(name.to_owned(), value)),
+            false => self.set(name, value),
         }
         Ok(())
     }
@@ -156,9 +131,6 @@ impl Reader<'_> {
         if has(&['n']) && kind != "export" {
             return Err("a name for another, of `declare -n`, is not followed".to_owned());
         }
-        let is_local = !self.state.locals.is_empty()
-            && matches!(kind, "local" | "declare" | "typeset")
-            && !has(&['g']);
         for raw in words {
             let is_assigned = parts(raw).is_some();
             let all = match is_assigned {
@@ -171,14 +143,12 @@ impl Reader<'_> {
                     self.forget();
                     continue;
                 }
-                if is_local {
-                    let gets_value = parts(&word).is_some_and(|own| !own.adds);
-                    self.localize(name, gets_value);
-                }
                 if has(&['A', 'u', 'l', 'c', 'i']) {
-                    self.state.odd.insert(name.to_owned(), false);
+                    self.state.odd.insert(name.to_owned());
                 }
                 match parts(&word) {
+                    // Outside of functions, it is an error.
+                    _ if kind == "local" => self.set(name, Value::Unknown(true)),
                     _ if is_assigned => self.assign(&word)?,
                     Some(Parts { index: None, adds: false, value, .. }) => {
                         self.set_text(name, Self::named(value, name))?;
@@ -187,178 +157,141 @@ impl Reader<'_> {
                     None => {}
                 }
                 if kind == "readonly" || has(&['r']) {
-                    self.state.odd.insert(name.to_owned(), true);
+                    self.state.odd.insert(name.to_owned());
                 }
             }
         }
         Ok(())
     }
 
-    /// Makes `name` a variable of the function that runs; it keeps its value if it gets one at once.
-    fn localize(&mut self, name: &str, gets_value: bool) {
-        let old = self.state.variables.get(name).cloned();
-        if let Some(locals) = self.state.locals.last_mut()
-            && !locals.iter().any(|(own, _)| own == name)
-        {
-            locals.push((name.to_owned(), old));
-        }
-        if !gets_value {
-            self.set(name, Value::unset());
-        }
-    }
-
-    pub(super) fn simple(&mut self, own: &Simple) -> Followed {
+    pub(super) fn simple(&mut self, own: &Simple) -> Ended {
+        let takes_output = |words: &[String]| words.iter().any(|word| word.contains(['(', '`']));
         if let Some(kind) = own.words.first().filter(|first| DECLARING.contains(&first.as_str())) {
-            if kind == "local" && self.state.locals.is_empty() {
-                self.status = Truth::No;
-                return Ok(Flow::Next);
-            }
             for word in &own.assigned {
                 // It lasts if it is declared.
-                self.assign(word)?;
                 self.set(assigned_name(word), Value::Unknown(true));
             }
             self.declare(kind, &own.words[1..])?;
-            let is_open = own.words.iter().any(|word| word.contains(['(', '`']));
-            self.status = if is_open { Truth::Unknown } else { Truth::Yes };
-            return Ok(Flow::Next);
+            self.status = if takes_output(&own.words) { Truth::Unknown } else { Truth::Yes };
+            return Ok(false);
         }
         let words = self.words(&own.words)?;
-        let names = own.assigned.iter().map(|word| assigned_name(word).to_owned());
+        let old = |name: String| (name.clone(), self.state.variables.get(&name).cloned());
         let before: Vec<_> =
-            names.map(|name| (name.clone(), self.state.variables.get(&name).cloned())).collect();
+            own.assigned.iter().map(|word| old(assigned_name(word).to_owned())).collect();
         for word in &own.assigned {
             self.assign(word)?;
         }
         if words.is_empty() {
-            let is_open = takes_output(&own.assigned);
-            self.status = if is_open { Truth::Unknown } else { Truth::Yes };
-            return Ok(Flow::Next);
+            self.status = if takes_output(&own.assigned) { Truth::Unknown } else { Truth::Yes };
+            return Ok(false);
         }
-        let flow = self.command(&words, own)?;
+        let ended = self.command(&words, own)?;
         // What is assigned before a command is of it alone.
-        self.state.restore(before.into_iter().rev());
-        Ok(flow)
+        for (name, old) in before.into_iter().rev() {
+            match old {
+                Some(old) => drop(self.state.variables.insert(name, old)),
+                None => drop(self.state.variables.remove(&name)),
+            }
+        }
+        Ok(ended)
     }
 
-    fn command(&mut self, words: &[String], own: &Simple) -> Followed {
-        let Some((name, rest)) = words.split_first() else { return Ok(Flow::Next) };
+    fn command(&mut self, words: &[String], own: &Simple) -> Ended {
+        let Some((name, rest)) = words.split_first() else { return Ok(false) };
+        let has = |names: &[&str]| rest.iter().any(|word| names.contains(&word.as_str()));
         match self.state.functions.get(name).cloned() {
             Some(Some(body)) => return self.call(&body, rest.to_vec()),
-            Some(None) => self.forget(),
-            None => {
-                let status = std::mem::replace(&mut self.status, Truth::Unknown);
-                match self.jump(name, rest, status) {
-                    Some(flow) => return Ok(flow),
-                    None => return self.builtin(words, own),
-                }
+            Some(None) => {
+                self.forget();
+                self.status = Truth::Unknown;
+                return Ok(false);
             }
+            None => {}
         }
-        self.status = Truth::Unknown;
-        Ok(Flow::Next)
-    }
-
-    /// How a command goes on that leaves a loop, a function or the script.
-    fn jump(&mut self, name: &str, rest: &[String], status: Truth) -> Option<Flow> {
-        let number = rest.first().map(|number| number.parse::<usize>());
-        let levels = || number.clone().unwrap_or(Ok(1)).unwrap_or(1).clamp(1, self.loops.max(1));
-        let flow = match name {
-            "exit" => Flow::Exit,
-            "return" if !self.state.locals.is_empty() || self.in_file > 0 => Flow::Return,
-            "break" if self.loops > 0 => Flow::Break(levels()),
-            "continue" if self.loops > 0 => Flow::Continue(levels()),
-            "break" | "continue" => Flow::Next,
-            _ => return None,
-        };
-        self.status = match (name, number) {
-            ("break" | "continue", _) => Truth::Yes,
-            (_, None) => status,
-            (_, Some(code)) => code.map_or(Truth::Unknown, |code| Truth::of(code == 0)),
-        };
-        Some(flow)
-    }
-
-    fn builtin(&mut self, words: &[String], own: &Simple) -> Followed {
-        let rest = &words[1..];
-        let has = |names: &[&str]| rest.iter().any(|word| names.contains(&word.as_str()));
-        match words[0].as_str() {
-            ":" | "true" | "echo" => self.status = Truth::Yes,
-            "false" => self.status = Truth::No,
-            "test" => self.status = self.brackets(rest)?,
-            "[" => {
-                let inner = rest.strip_suffix(&["]".to_owned()]).unwrap_or(rest);
-                self.status = self.brackets(inner)?;
+        self.status = match name.as_str() {
+            "exit" => {
+                self.status = Truth::Unknown;
+                return Ok(true);
             }
-            "exec" if rest.is_empty() => {}
-            "exec" => {
+            "exec" if !rest.is_empty() => {
                 self.program(rest, own)?;
-                return Ok(Flow::Exit);
+                return Ok(true);
             }
             "command" | "builtin" if rest.first().is_some_and(|word| !word.starts_with('-')) => {
                 return self.command(rest, own);
             }
-            name if DECLARING.contains(&name) => self.forget(),
             "eval" => return self.run(&rest.join(" "), true),
             "source" | "." => return self.source(rest),
-            "printf" if !has(&["-v"]) => self.status = Truth::Yes,
-            "getopts" if self.state.arguments.is_none() => {
-                self.alone = true;
-                self.status = Truth::No;
-            }
-            "read" | "mapfile" | "readarray" | "getopts" | "printf" => self.read_into(rest),
+            ":" | "true" | "echo" => Truth::Yes,
+            "false" => Truth::No,
+            "test" => self.brackets(rest)?,
+            "[" => self.brackets(rest.strip_suffix(&["]".to_owned()]).unwrap_or(rest))?,
             "let" => {
+                let mut truth = Truth::Unknown;
                 for text in rest {
-                    self.status = self.holds(text)?;
+                    truth = self.holds(text)?;
                 }
+                truth
             }
-            "unset" => self.unset(rest),
-            "set" => self.options(rest),
-            "shift" => {
-                let count = rest.first().and_then(|count| count.parse().ok()).unwrap_or(1);
-                match self.state.arguments.as_mut() {
-                    Some(all) if all.iter().any(|word| many(word).is_some()) => {}
-                    Some(all) if all.len() >= count => drop(all.drain(..count)),
-                    _ => {}
+            "getopts" if self.state.arguments.is_none() => {
+                self.script.alone = true;
+                Truth::No
+            }
+            name => {
+                match name {
+                    "exec" | "return" | "break" | "continue" => {}
+                    name if DECLARING.contains(&name) => self.forget(),
+                    "printf" if !has(&["-v"]) => {}
+                    "read" | "mapfile" | "readarray" | "getopts" | "printf" => self.read_into(rest),
+                    "unset" => self.unset(rest),
+                    "set" => self.options(rest),
+                    "shift" => {
+                        let some = self.state.arguments.is_some();
+                        self.state.arguments = some.then(super::any_arguments);
+                    }
+                    "trap" if has(&["DEBUG", "ERR", "RETURN"]) => self.forget(),
+                    "shopt" if has(&["expand_aliases", "lastpipe", "nullglob"]) => {
+                        return Err("`shopt` changes how it is read".to_owned());
+                    }
+                    "cd" | "pushd" | "popd" => {
+                        self.state.has_moved |= rest != [mark("%folder")];
+                    }
+                    _ => self.program(words, own)?,
                 }
+                Truth::Unknown
             }
-            "trap" if has(&["DEBUG", "ERR", "RETURN"]) => self.forget(),
-            "shopt" if has(&["expand_aliases", "lastpipe", "nullglob"]) => {
-                return Err("`shopt` changes how it is read".to_owned());
-            }
-            "cd" | "pushd" | "popd" => self.state.has_moved |= rest != [mark("%folder")],
-            _ => self.program(words, own)?,
-        }
-        Ok(Flow::Next)
+        };
+        Ok(false)
     }
 
     /// Follows a file that lies beside the script; any other may set all but the environments of Python, which set
     /// nothing else than paths.
-    fn source(&mut self, words: &[String]) -> Followed {
+    fn source(&mut self, words: &[String]) -> Ended {
         let path = words.first().map_or("", String::as_str);
         if path.ends_with("bin/activate") || path.ends_with("/conda.sh") {
-            return Ok(Flow::Next);
+            return Ok(false);
         }
         let folder = mark("%folder") + "/";
         let name = path.strip_prefix(&folder).or((!self.state.has_moved).then_some(path));
         let name = name.filter(|name| words.len() == 1 && !name.contains(UNKNOWN));
         let Some((name, text)) = name.and_then(|name| Some((name, (self.beside)(name)?))) else {
             self.forget();
-            return Ok(Flow::Next);
+            return Ok(false);
         };
         self.work(text.len() * 4)?;
         let text = super::plain(&text);
         let in_file = |why: String| format!("{}, {why}", question::quote::clip(name));
-        let mut parser = Parser::new(&text);
-        let tree = parser.list(&[]).map_err(in_file)?;
+        let tree = Parser::new(&text).list(&[]).map_err(in_file)?;
         self.script.sourced.push((name.to_owned(), text.clone()));
-        self.in_file += 1;
-        let flow = self.follow(&tree)?;
-        self.in_file -= 1;
-        match flow {
-            Flow::Lost => self.lose(&[&tree], "a file that a run may leave before"),
-            Flow::Return => Ok(Flow::Next),
-            flow => Ok(flow),
+        if self.leaves(&tree)? {
+            self.lose(&[&tree], "a file with `return` or `declare`")?;
+            return Ok(false);
         }
+        let outside = std::mem::replace(&mut self.in_file, true);
+        let ended = self.follow(&tree)?;
+        self.in_file = outside;
+        Ok(ended)
     }
 
     fn read_into(&mut self, words: &[String]) {
@@ -374,46 +307,30 @@ impl Reader<'_> {
     }
 
     fn unset(&mut self, words: &[String]) {
-        let of_functions = words.first().is_some_and(|word| word == "-f");
         for word in words.iter().filter(|word| !word.starts_with('-')) {
-            match word.split_once('[') {
-                _ if word.contains(UNKNOWN) => self.forget(),
-                Some((name, _)) => self.set(name, Value::Unknown(true)),
-                None if of_functions => drop(self.state.functions.remove(word)),
-                None => {
-                    if !self.state.variables.contains_key(word) {
-                        self.state.functions.remove(word);
-                    }
-                    self.state.odd.remove(word);
-                    self.set(word, Value::unset());
-                }
+            match self.state.functions.get_mut(word) {
+                Some(body) => *body = None,
+                None if word.contains(UNKNOWN) => self.forget(),
+                None if word.contains('[') => self.set(assigned_name(word), Value::Unknown(true)),
+                None => self.set(word, Value::unset()),
             }
         }
     }
 
     fn options(&mut self, words: &[String]) {
-        self.status = Truth::Yes;
-        let mut words = words;
-        while let Some((first, rest)) =
-            words.split_first().filter(|(first, _)| first.starts_with(['-', '+']))
-        {
-            if first == "--" || first == "-" {
-                self.state.arguments = Some(rest.to_vec());
-                return;
-            }
-            let named = first.ends_with('o').then(|| rest.first()).flatten();
-            if first[1..].contains('e') || named.is_some_and(|name| name == "errexit") {
-                self.state.ends_on_failure = first.starts_with('-');
-            }
-            words = if named.is_some() { &rest[1..] } else { rest };
-        }
-        if !words.is_empty() {
-            self.state.arguments = Some(words.to_vec());
+        let is_option = |at: usize, word: &String| {
+            let is_named = at > 0 && matches!(words[at - 1].as_str(), "-o" | "+o" | "-eo" | "-euo");
+            is_named || word.starts_with(['-', '+']) && word != "--" && word != "-"
+        };
+        let first = words.iter().enumerate().position(|(at, word)| !is_option(at, word));
+        if let Some(first) = first {
+            let is_mark = words[first].starts_with('-');
+            self.state.arguments = Some(words[first + usize::from(is_mark)..].to_vec());
         }
     }
 
     /// Follows the commands in `text`; in this shell, or in one of its own.
-    fn run(&mut self, text: &str, here: bool) -> Followed {
+    fn run(&mut self, text: &str, here: bool) -> Ended {
         self.work(text.len() * 4)?;
         let node = Parser::new(text).list(&[]).ok();
         let Some(node) = node.filter(|_| !text.trim_start().starts_with(UNKNOWN)) else {
@@ -422,11 +339,14 @@ impl Reader<'_> {
             }
             let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
             self.record(&words)?;
-            return Ok(Flow::Next);
+            return Ok(false);
         };
         match here {
+            true if self.leaves(&node)? => {
+                self.lose(&[&node], "`eval` of `return` or `declare`").map(|()| false)
+            }
             true => self.follow(&node),
-            false => self.apart(&node),
+            false => self.apart(&node).map(|()| false),
         }
     }
 
@@ -450,8 +370,7 @@ impl Reader<'_> {
             self.run(text, false)?;
             // Its launcher may say how many devices there are.
             let outside = words[..words.len() - inner.len()].iter();
-            if let Some(command) = self.script.commands.last_mut().filter(|_| self.parts.is_empty())
-            {
+            if let Some(command) = self.script.commands.last_mut() {
                 command.splice(0..0, outside.filter(|word| many(word).is_none()).cloned());
             }
         } else {
@@ -464,23 +383,15 @@ impl Reader<'_> {
             }
             self.record(words)?;
         }
-        self.status = Truth::Unknown;
         Ok(())
     }
 
     /// Keeps a command that may be a launch.
     fn record(&mut self, words: &[String]) -> Result<(), String> {
         let first = words.first().map_or("", String::as_str);
-        match self.parts.last() {
-            _ if is_quiet(first) || first.starts_with('-') => {}
-            None => {
-                self.spend(words)?;
-                self.script.commands.push(words.to_vec());
-            }
-            Some(part) if is_launch(words) => {
-                self.script.refused.get_or_insert((*part).to_owned());
-            }
-            Some(_) => {}
+        if !is_quiet(first) && !first.starts_with('-') {
+            self.spend(words)?;
+            self.script.commands.push(words.to_vec());
         }
         Ok(())
     }

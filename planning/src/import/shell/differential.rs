@@ -102,7 +102,7 @@ fn drawn_scripts_launch_what_bash_launches() {
 }
 
 /// Scripts of a form that is followed to the end; `N` is a number.
-const FOLLOWED: [&str; 24] = [
+const FOLLOWED: [&str; 23] = [
     "A=1\nif [ ! $A = 1 ]; then A=N; fi",
     "if [ $B -eq 2 ]; then A=N; else A=4; fi; C=32",
     "if [ $B -eq 3 ]; then A=1; elif [ $B -eq 2 ]; then A=N; else A=4; fi",
@@ -111,7 +111,6 @@ const FOLLOWED: [&str; 24] = [
     "K=b\ncase \"$K\" in\n a|b)\n  A=N\n  ;;\n *)\n  A=4\n  ;;\nesac",
     "export A=N B=1",
     ": '\nA=N\n'",
-    "for i in 1 2\ndo\n  A=$((A*N))\ndone",
     "set_a() {\n A=N\n}\nset_a",
     "cat > /dev/null <<EOF\nA=N\nEOF",
     "K=N1\nA=${K%1}",

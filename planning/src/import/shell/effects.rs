@@ -5,10 +5,10 @@ use std::rc::Rc;
 
 use super::commands::{DECLARING, assigned_name};
 use super::parse::{Node, Simple};
-use super::run::{Flow, Followed, Reader};
-use super::scan::{DEEPEST, is_name, is_part};
+use super::run::Reader;
+use super::scan::{is_name, is_part};
 use super::value::{Truth, Value};
-use super::{MANY, UNKNOWN, is_in, is_launch, is_program, is_quiet, mark};
+use super::{UNKNOWN, is_in, is_launch, is_program, is_quiet};
 
 /// Commands that may change anything.
 const OPEN: &str = " eval source . builtin command ";
@@ -25,10 +25,8 @@ struct Effects {
     all: bool,
     arguments: bool,
     launches: bool,
-    /// Whether it may leave a loop or a function that is outside of it.
+    /// Whether it has variables of its own in a function, or may leave it.
     leaves: bool,
-    /// The loops in it around this place.
-    loops: usize,
 }
 
 impl Effects {
@@ -45,14 +43,7 @@ impl Effects {
     }
 
     fn sum(&mut self, text: &str) {
-        let assigns = text.replace("<<=", "=").replace(">>=", "=");
-        let compared = ["==", "!=", "<=", ">="];
-        let assigns = compared.iter().fold(assigns, |text, sign| text.replace(sign, " "));
-        if ["=", "++", "--"].iter().any(|sign| assigns.contains(sign)) {
-            let is_open = self.all;
-            self.all_of(text);
-            self.all = is_open;
-        }
+        super::sum::assigned(text).into_iter().for_each(|name| self.name(name, false));
     }
 
     /// What the expansion of `word` may set.
@@ -75,7 +66,7 @@ impl Effects {
 impl Reader<'_> {
     /// Leaves unknown what `nodes` may change, of which only a run knows whether they run; a launch in them is refused
     /// as one in `part`.
-    pub(super) fn lose(&mut self, nodes: &[&Node], part: &str) -> Followed {
+    pub(super) fn lose(&mut self, nodes: &[&Node], part: &str) -> Result<(), String> {
         let mut own = Effects::default();
         for node in nodes {
             self.add_effects(node, &mut own)?;
@@ -92,18 +83,22 @@ impl Reader<'_> {
         }
         self.state.functions.extend(own.functions.into_iter().map(|name| (name, None)));
         if own.arguments {
-            self.state.arguments = Some(vec![mark(&format!("{MANY}%arguments"))]);
+            self.state.arguments = Some(super::any_arguments());
         }
         self.status = Truth::Unknown;
-        Ok(if own.leaves { Flow::Lost } else { Flow::Next })
+        Ok(())
+    }
+
+    /// Whether a function of `body` has variables of its own, or may be left early.
+    pub(super) fn leaves(&mut self, body: &Node) -> Result<bool, String> {
+        let mut own = Effects::default();
+        self.add_effects(body, &mut own)?;
+        Ok(own.leaves)
     }
 
     fn add_effects(&mut self, node: &Node, own: &mut Effects) -> Result<(), String> {
         self.work(64)?;
-        self.depth += 1;
-        if self.depth > DEEPEST {
-            return Err("it is nested too deeply".to_owned());
-        }
+        self.deepen()?;
         let words = node.words();
         words.iter().for_each(|word| own.word(word));
         match node {
@@ -126,12 +121,9 @@ impl Reader<'_> {
             }
             _ => {}
         }
-        let is_loop = matches!(node, Node::For(..) | Node::Loop(..));
-        own.loops += usize::from(is_loop);
         for part in node.parts() {
             self.add_effects(part, own)?;
         }
-        own.loops -= usize::from(is_loop);
         self.depth -= 1;
         Ok(())
     }
@@ -144,7 +136,8 @@ impl Reader<'_> {
     }
 
     fn add_simple(&mut self, simple: &Simple, own: &mut Effects) -> Result<(), String> {
-        for word in &simple.assigned {
+        let lasts = simple.words.first().is_none_or(|first| DECLARING.contains(&first.as_str()));
+        for word in simple.assigned.iter().filter(|_| lasts) {
             own.name(assigned_name(word), word.contains("--"));
         }
         let Some((raw, rest)) = simple.words.split_first() else { return Ok(()) };
@@ -163,8 +156,8 @@ impl Reader<'_> {
         let words: Vec<String> =
             texts.flat_map(|text| text.split_whitespace().map(str::to_owned)).collect();
         own.launches |= !is_quiet(&first) && is_launch(&words);
-        let has = |names: &[&str]| rest.iter().any(|word| names.iter().any(|name| word.contains(name)));
-        let in_function = !self.state.locals.is_empty();
+        let has =
+            |names: &[&str]| rest.iter().any(|word| names.iter().any(|name| word.contains(name)));
         match (first.as_str(), self.state.functions.get(&first).cloned()) {
             (_, Some(None)) => own.all = true,
             (_, Some(Some(body))) => {
@@ -174,7 +167,7 @@ impl Reader<'_> {
                 }
             }
             (kind, _) if DECLARING.contains(&kind) => {
-                own.leaves |= in_function && !matches!(kind, "export" | "readonly");
+                own.leaves |= !matches!(kind, "export" | "readonly");
                 for word in rest.iter().filter(|word| !word.starts_with(['-', '+'])) {
                     match is_name(assigned_name(word)) {
                         true => own.name(assigned_name(word), word.contains("--")),
@@ -185,7 +178,9 @@ impl Reader<'_> {
             ("printf", _) if !has(&["-v"]) => {}
             (name, _) if is_in(READING, name) => {
                 rest.iter().for_each(|word| own.all_of(word));
-                ["REPLY", "MAPFILE", "OPTARG", "OPTIND"].iter().for_each(|name| own.name(name, true));
+                ["REPLY", "MAPFILE", "OPTARG", "OPTIND"]
+                    .iter()
+                    .for_each(|name| own.name(name, true));
                 own.functions.extend(rest.iter().filter(|_| name == "unset").cloned());
             }
             ("command", _) if rest.first().is_some_and(|word| word.starts_with('-')) => {}
@@ -195,16 +190,15 @@ impl Reader<'_> {
             ("shopt", _) => own.all |= has(&["expand_aliases", "lastpipe", "nullglob"]),
             ("shift", _) => own.arguments = true,
             ("set", _) => {
-                self.state.ends_on_failure = false;
-                own.arguments |= !rest.iter().all(|word| word.len() > 1 && word != "--" && word.starts_with(['-', '+']));
+                own.arguments |= !rest
+                    .iter()
+                    .all(|word| word.len() > 1 && word != "--" && word.starts_with(['-', '+']));
             }
             ("cd" | "pushd" | "popd", _) => self.state.has_moved = true,
-            ("break" | "continue", _) => {
-                own.leaves |= self.loops > 0 && own.loops == 0 || !rest.is_empty();
-            }
-            ("return", _) => own.leaves |= in_function || self.in_file > 0,
+            ("return", _) => own.leaves = true,
             (first, _) => {
-                let is_known = first.contains(['/', '.', UNKNOWN]) || is_quiet(first) || is_program(first);
+                let is_known =
+                    first.contains(['/', '.', UNKNOWN]) || is_quiet(first) || is_program(first);
                 own.all |= self.state.forgotten && !is_known;
             }
         }

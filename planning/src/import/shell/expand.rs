@@ -1,7 +1,7 @@
 //! Expansion of quotes, parameters, commands and sums in words.
 
 use super::run::Reader;
-use super::scan::{DEEPEST, Parser, is_name, is_part};
+use super::scan::{Parser, is_name, is_part};
 use super::value::{Held, Truth, Value};
 use super::{END, MANY, UNKNOWN, counted, many, mark, unknowns};
 
@@ -124,7 +124,8 @@ fn has_braces(raw: &str) -> bool {
 fn is_folder(command: &str) -> bool {
     let known = ["cd", "dirname", "BASH_SOURCE", "0", "pwd", "readlink", "realpath", "f", "P"];
     let mut words = command.split(|c: char| !is_part(c)).filter(|word| !word.is_empty());
-    let is_known = |word: &str| known.contains(&word) || ["e", "s", "dev", "null", "1"].contains(&word);
+    let is_known =
+        |word: &str| known.contains(&word) || ["e", "s", "dev", "null", "1"].contains(&word);
     words.clone().all(is_known)
         && words.clone().filter(|word| *word == "dirname").count() == 1
         && words.any(|word| word == "BASH_SOURCE" || word == "0")
@@ -168,10 +169,7 @@ impl Reader<'_> {
     }
 
     fn expand(&mut self, text: &str, words: &mut Words, mut how: How) -> Result<(), String> {
-        self.depth += 1;
-        if self.depth > DEEPEST {
-            return Err("its values name each other too deeply".to_owned());
-        }
+        self.deepen()?;
         let mut parser = Parser::new(text);
         while let Some(c) = parser.rest().chars().next() {
             let from = parser.at;
@@ -219,12 +217,14 @@ impl Reader<'_> {
                 self.add_sum(inner(3, 2), words, how)?;
             }
             (Some('$'), Some('[')) => self.add_sum(inner(2, 1), words, how)?,
-            (Some('$'), Some('(')) if self.in_file == 0 && is_folder(inner(2, 1)) => {
+            (Some('$'), Some('(')) if !self.in_file && is_folder(inner(2, 1)) => {
                 words.value(&mark("%folder"), how);
             }
             (Some('`'), _) | (Some('$'), Some('(')) => words.value(&mark("%output"), how),
             (Some('$'), Some('{')) => self.parameter(inner(2, 1), words, how)?,
-            (Some('$'), Some('\'')) if piece.contains('\\') => words.value(&mark("%escape"), quoted),
+            (Some('$'), Some('\'')) if piece.contains('\\') => {
+                words.value(&mark("%escape"), quoted)
+            }
             (Some('$'), Some('\'')) => words.value(inner(2, 1), quoted),
             (Some('$'), None) => words.push('$', WORD),
             (Some('$'), Some(_)) => self.parameter(&piece[1..], words, how)?,
@@ -236,17 +236,12 @@ impl Reader<'_> {
     }
 
     fn add_sum(&mut self, text: &str, words: &mut Words, how: How) -> Result<(), String> {
-        let sum = self.certain_sum(text)?;
+        let sum = self.sum(text)?;
+        if sum.as_ref().is_err_and(|name| name == "%sum") {
+            return Err("one of its sums is not read, or bash would refuse it".to_owned());
+        }
         words.value(&sum.map_or_else(|name| counted(&name), |sum| sum.to_string()), how);
         Ok(())
-    }
-
-    /// The value of the sum `text`, which is one that bash computes.
-    pub(super) fn certain_sum(&mut self, text: &str) -> Result<Result<i64, String>, String> {
-        match self.sum(text)? {
-            Err(name) if name == "%sum" => Err("bash would refuse one of its sums".to_owned()),
-            sum => Ok(sum),
-        }
     }
 
     /// What variable or parameter `name` holds.
@@ -262,9 +257,8 @@ impl Reader<'_> {
         }
         let of_script = self.state.arguments.is_none();
         let all = self.state.arguments.as_deref().unwrap_or_default();
-        self.alone |= of_script && matches!(name, "@" | "*" | "#");
-        let some_are_unknown =
-            |most: usize| all.iter().take(most).any(|one| many(one).is_some());
+        self.script.alone |= of_script && matches!(name, "@" | "*" | "#");
+        let some_are_unknown = |most: usize| all.iter().take(most).any(|one| many(one).is_some());
         let unknown = |name: &str| Held::Unknown(mark(name), false);
         match (name, name.parse::<usize>()) {
             ("@" | "*" | "#", _) if some_are_unknown(usize::MAX) => unknown("%arguments"),

@@ -1,12 +1,12 @@
 //! Sums of whole numbers, as bash reads them.
 
-use super::expand::How;
+use super::expand::{How, WORD};
 use super::run::Reader;
-use super::scan::{DEEPEST, is_name};
+use super::scan::{DEEPEST, is_name, is_part};
 use super::value::{Held, Value};
 use super::{END, UNKNOWN, doubt};
 
-/// Signs between two values, and how closely they bind; longer ones first.
+/// Signs between two values, by how closely they bind; of those that begin alike, the longer stands first.
 const SIGNS: [(&str, u32); 20] = [
     ("**", 11),
     ("||", 1),
@@ -30,40 +30,62 @@ const SIGNS: [(&str, u32); 20] = [
     ("?", 0),
 ];
 
+/// The names in `text` to which it may assign, as a sum.
+pub(super) fn assigned(text: &str) -> Vec<&str> {
+    let plain = text.replace("<<=", "=").replace(">>=", "=");
+    let compared = ["==", "!=", "<=", ">="];
+    let plain = compared.iter().fold(plain, |text, sign| text.replace(sign, " "));
+    let assigns = ["=", "++", "--"].iter().any(|sign| plain.contains(sign));
+    let names = text.split(|c| !is_part(c)).filter(|name| assigns && is_name(name));
+    names.collect()
+}
+
 struct Sum<'s, 'r, 'g> {
     reader: &'s mut Reader<'g>,
     rest: &'r str,
     /// What is not known of it.
     unknown: Option<String>,
     depth: u32,
-    /// Whether this part counts, as `&&`, `||` and `?` decide.
-    live: bool,
 }
 
 impl Reader<'_> {
-    /// The value of the sum `text`, or the name of what is unknown in it.
+    /// The value of the sum `text`, or the name of what is unknown in it. What it assigns is not known then.
     pub(super) fn sum(&mut self, text: &str) -> Result<Result<i64, String>, String> {
-        let text = self.one(text, How { splits: false, quoted: true, pattern: false })?;
+        let text = self.one(text, How { quoted: true, ..WORD })?;
         self.work(text.len() + 1)?;
+        // Alone, an assignment is followed.
+        if let Some((name, value)) = text.split_once('=')
+            && is_name(name.trim())
+            && !value.starts_with('=')
+            && assigned(value).is_empty()
+        {
+            let sum = self.value(value, 0)?;
+            let set = sum.as_ref().map_or(Value::Unknown(false), |sum| Value::of(sum.to_string()));
+            self.set(name.trim(), set);
+            return Ok(sum);
+        }
+        let names = assigned(&text);
+        for name in &names {
+            self.set(name, Value::Unknown(false));
+        }
+        match names.first() {
+            Some(name) => Ok(Err((*name).to_owned())),
+            None => self.value(&text, 0),
+        }
+    }
+
+    fn value(&mut self, text: &str, depth: u32) -> Result<Result<i64, String>, String> {
         // A number in place of each part that is not known leaves the form of the sum.
         let known = text.split(UNKNOWN).enumerate().map(|(at, part)| {
             let behind = part.split_once(END).filter(|_| at > 0).map(|(_, behind)| behind);
             behind.map_or(part.to_owned(), |behind| format!("0{behind}"))
         });
-        self.value(&known.collect::<String>(), doubt(&text), 0)
-    }
-
-    fn value(
-        &mut self,
-        text: &str,
-        unknown: Option<String>,
-        depth: u32,
-    ) -> Result<Result<i64, String>, String> {
-        if text.trim().is_empty() {
+        let known: String = known.collect();
+        if known.trim().is_empty() {
             return Ok(Ok(0));
         }
-        let mut sum = Sum { reader: self, rest: text, unknown, depth, live: true };
-        let value = sum.parts()?;
+        let mut sum = Sum { reader: self, rest: &known, unknown: doubt(text), depth };
+        let value = sum.binary(0)?;
         if !sum.rest.trim().is_empty() {
             sum.fault();
         }
@@ -79,43 +101,19 @@ impl Sum<'_, '_, '_> {
         rest.is_some()
     }
 
-    /// A sum that bash refuses.
+    /// A sum that is not followed, or that bash refuses.
     fn fault(&mut self) -> i64 {
         self.unknown = Some("%sum".to_owned());
         0
     }
 
-    fn deeper(&mut self) -> Result<(), String> {
-        self.depth += 1;
-        match self.depth > DEEPEST {
-            true => Err("a sum is nested too deeply".to_owned()),
-            false => Ok(()),
-        }
-    }
-
-    /// `left` and `right` joined by `sign`; a division by zero is a fault, unless what is not known decides.
-    fn join(&mut self, sign: &str, left: i64, right: i64) -> i64 {
-        match joined(sign, left, right) {
-            Some(value) => value,
-            None if self.live && self.unknown.is_none() => self.fault(),
-            None => 0,
-        }
-    }
-
-    /// Sums with commas between; the value is that of the last.
-    fn parts(&mut self) -> Result<i64, String> {
-        let mut value = self.binary(0)?;
-        while self.take(",") {
-            value = self.binary(0)?;
-        }
-        Ok(value)
-    }
-
     /// A value and what is joined to it by signs that bind at least as closely as `least`.
     fn binary(&mut self, least: u32) -> Result<i64, String> {
-        self.deeper()?;
+        self.depth += 1;
+        if self.depth > DEEPEST {
+            return Err("a sum is nested too deeply".to_owned());
+        }
         let mut left = self.unary()?;
-        let live = self.live;
         while let Some((sign, binds)) =
             SIGNS.iter().copied().find(|(sign, _)| self.rest.trim_start().starts_with(sign))
         {
@@ -123,38 +121,23 @@ impl Sum<'_, '_, '_> {
                 break;
             }
             if sign == "?" {
-                self.live = live && left != 0;
                 let yes = self.binary(0)?;
-                if !self.take(":") {
-                    self.fault();
-                }
-                self.live = live && left == 0;
-                let no = self.binary(0)?;
+                let no = if self.take(":") { self.binary(0)? } else { self.fault() };
                 left = if left != 0 { yes } else { no };
             } else {
-                self.live = live && !(sign == "&&" && left == 0 || sign == "||" && left != 0);
                 let right = self.binary(binds + u32::from(sign != "**"))?;
-                self.live = live;
-                left = self.join(sign, left, right);
+                // What is not known may be no zero.
+                let zero = |own: &mut Self| if own.unknown.is_none() { own.fault() } else { 0 };
+                left = joined(sign, left, right).unwrap_or_else(|| zero(self));
             }
-            self.live = live;
         }
         self.depth -= 1;
         Ok(left)
     }
 
     fn unary(&mut self) -> Result<i64, String> {
-        for (sign, by) in [("++", 1), ("--", -1)] {
-            if self.take(sign) {
-                let name = self.name();
-                let value = self.read(&name)?.wrapping_add(by);
-                return self.write(&name, value);
-            }
-        }
         if let Some(sign) = ["+", "-", "!", "~"].into_iter().find(|sign| self.take(sign)) {
-            self.deeper()?;
-            let value = self.unary()?;
-            self.depth -= 1;
+            let value = self.binary(u32::MAX)?;
             return Ok(match sign {
                 "-" => value.wrapping_neg(),
                 "!" => i64::from(value == 0),
@@ -163,80 +146,35 @@ impl Sum<'_, '_, '_> {
             });
         }
         if self.take("(") {
-            let value = self.parts()?;
+            let value = self.binary(0)?;
             return Ok(if self.take(")") { value } else { self.fault() });
         }
-        let word = self.name();
-        match is_name(&word) {
-            true => self.of_name(&word),
-            false => Ok(number(&word).unwrap_or_else(|| self.fault())),
-        }
-    }
-
-    /// A variable, or what is assigned to it.
-    fn of_name(&mut self, name: &str) -> Result<i64, String> {
-        let signs = ["<<", ">>", "+", "-", "*", "/", "%", "&", "|", "^", ""];
-        let is_equal = self.rest.trim_start().starts_with("==");
-        let sign = signs.into_iter().find(|sign| !is_equal && self.take(&format!("{sign}=")));
-        if let Some(sign) = sign {
-            let left = if sign.is_empty() { 0 } else { self.read(name)? };
-            let right = self.binary(0)?;
-            let value = if sign.is_empty() { right } else { self.join(sign, left, right) };
-            return self.write(name, value);
-        }
-        let value = self.read(name)?;
-        for (sign, by) in [("++", 1), ("--", -1)] {
-            if self.take(sign) {
-                self.write(name, value.wrapping_add(by))?;
-            }
-        }
-        Ok(value)
-    }
-
-    fn name(&mut self) -> String {
         let text = self.rest.trim_start();
-        let is_part = |c: char| c.is_ascii_alphanumeric() || "_#@".contains(c);
-        let (name, rest) = text.split_at(text.find(|c| !is_part(c)).unwrap_or(text.len()));
+        let end = text.find(|c| !is_part(c) && c != '#').unwrap_or(text.len());
+        let (word, rest) = text.split_at(end);
         self.rest = rest;
-        name.to_owned()
+        match is_name(word) {
+            true => self.read(word),
+            false => Ok(number(word).unwrap_or_else(|| self.fault())),
+        }
     }
 
     fn read(&mut self, name: &str) -> Result<i64, String> {
-        if !self.live {
-            return Ok(0);
-        }
-        let unknown = match self.reader.held(name).at(Some(0)) {
-            Held::Unknown(mark, _) => doubt(&mark).unwrap_or_default(),
+        let sum = match self.reader.held(name).at(Some(0)) {
+            Held::Unknown(mark, _) => Err(doubt(&mark).unwrap_or_default()),
             Held::Set(all) => {
                 let text = all.concat();
                 self.reader.work(text.len() + 1)?;
-                match doubt(&text) {
-                    Some(name) => name,
-                    None => match self.reader.value(&text, None, self.depth + 4)? {
-                        Ok(value) => return Ok(value),
-                        Err(name) => name,
-                    },
+                match assigned(&text).is_empty() {
+                    true => self.reader.value(&text, self.depth + 4)?,
+                    false => Err("%sum".to_owned()),
                 }
             }
         };
-        match unknown == "%sum" {
-            true => self.unknown = Some(unknown),
-            false => drop(self.unknown.get_or_insert(unknown)),
-        }
-        Ok(0)
-    }
-
-    fn write(&mut self, name: &str, value: i64) -> Result<i64, String> {
-        if !is_name(name) {
-            return Ok(self.fault());
-        }
-        match (self.live, &self.unknown) {
-            (true, None) => self.reader.set_text(name, value.to_string())?,
-            // A branch on what is not known may assign or not.
-            (_, Some(_)) => self.reader.set(name, Value::Unknown(false)),
-            (false, None) => {}
-        }
-        Ok(value)
+        Ok(sum.unwrap_or_else(|name| {
+            self.unknown.get_or_insert(name);
+            0
+        }))
     }
 }
 
@@ -265,14 +203,10 @@ fn joined(sign: &str, left: i64, right: i64) -> Option<i64> {
     })
 }
 
-/// A number as it is written: with zeros in front to base 8, or with its base.
+/// A number as it is written: with zeros in front to base 8, or to base 16.
 fn number(text: &str) -> Option<i64> {
-    let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
-    let (base, digits) = match (hex, text.split_once('#')) {
-        (Some(digits), _) => (16, digits),
-        (_, Some((base, digits))) => (base.parse().ok()?, digits),
-        _ if text.starts_with('0') => (8, text),
-        _ => (10, text),
-    };
-    (2..=36).contains(&base).then(|| i64::from_str_radix(digits, base).ok()).flatten()
+    match text.strip_prefix("0x") {
+        Some(digits) => i64::from_str_radix(digits, 16).ok(),
+        None => i64::from_str_radix(text, if text.starts_with('0') { 8 } else { 10 }).ok(),
+    }
 }

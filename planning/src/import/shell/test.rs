@@ -1,7 +1,6 @@
 //! Tests in brackets.
 
 use super::run::Reader;
-use super::scan::DEEPEST;
 use super::value::{Truth, Value};
 use super::{UNKNOWN, many, unknowns};
 
@@ -68,10 +67,7 @@ impl Reader<'_> {
         }
         let truth = if is_raw && rest.first().is_some_and(|token| token == "(") {
             *rest = &rest[1..];
-            self.depth += 1;
-            if self.depth > DEEPEST {
-                return Err("a test is nested too deeply".to_owned());
-            }
+            self.deepen()?;
             let truth = self.joined_tests(rest, [is_raw, live, false])?;
             self.depth -= 1;
             *rest = rest.get(1..).unwrap_or_default();

@@ -1,6 +1,6 @@
 //! What a shell knows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use super::parse::Node;
@@ -81,30 +81,14 @@ impl Held {
 #[derive(Clone, Default)]
 pub(super) struct State {
     pub(super) variables: BTreeMap<String, Value>,
-    /// Variables that are declared in special ways; whether they are fixed.
-    pub(super) odd: BTreeMap<String, bool>,
+    /// Variables that are declared in ways that are not followed.
+    pub(super) odd: BTreeSet<String>,
     /// Functions by name; `None` for one that is not known.
     pub(super) functions: BTreeMap<String, Option<Rc<Node>>>,
     /// Of a function, or set by the script.
     pub(super) arguments: Option<Vec<String>>,
-    /// Variables of the functions that run, with their values outside.
-    pub(super) locals: Vec<Vec<(String, Option<Value>)>>,
     /// Whether text that is not read was run.
     pub(super) forgotten: bool,
-    /// Whether a command that fails ends the script.
-    pub(super) ends_on_failure: bool,
     /// Whether it may have left the folder in which it began.
     pub(super) has_moved: bool,
-}
-
-impl State {
-    /// Gives variables the values that they had.
-    pub(super) fn restore(&mut self, old: impl Iterator<Item = (String, Option<Value>)>) {
-        for (name, old) in old {
-            match old {
-                Some(old) => drop(self.variables.insert(name, old)),
-                None => drop(self.variables.remove(&name)),
-            }
-        }
-    }
 }
