@@ -2,12 +2,13 @@
 
 use std::rc::Rc;
 
+use super::effects::{CHANGING, Effects};
 use super::expand::{How, WORD, may_name_files, raw_words};
 use super::parse::Simple;
 use super::run::{Ended, Reader};
 use super::scan::{Parser, is_name, is_part};
 use super::value::{Truth, Value};
-use super::{COUNTED, END, MANY, UNKNOWN, is_quiet, many, mark, program_name};
+use super::{COUNTED, END, MANY, UNKNOWN, is_in, is_quiet, many, mark, program_name};
 
 pub(super) const DECLARING: [&str; 5] = ["export", "declare", "typeset", "local", "readonly"];
 /// Programs that read a script from a here-document.
@@ -131,34 +132,19 @@ impl Reader<'_> {
         if has(&['n']) && kind != "export" {
             return Err("a name for another, of `declare -n`, is not followed".to_owned());
         }
-        for raw in words {
-            let is_assigned = parts(raw).is_some();
-            let all = match is_assigned {
-                true => vec![raw.clone()],
-                false => self.words(std::slice::from_ref(raw))?,
-            };
-            for word in all {
-                let name = assigned_name(&word);
-                if !is_name(name) {
-                    self.forget();
-                    continue;
-                }
-                if has(&['A', 'u', 'l', 'c', 'i']) {
-                    self.state.odd.insert(name.to_owned());
-                }
-                match parts(&word) {
-                    // Outside of functions, it is an error.
-                    _ if kind == "local" => self.set(name, Value::Unknown(true)),
-                    _ if is_assigned => self.assign(&word)?,
-                    Some(Parts { index: None, adds: false, value, .. }) => {
-                        self.set_text(name, Self::named(value, name))?;
-                    }
-                    Some(_) => self.set(name, Value::Unknown(true)),
-                    None => {}
-                }
-                if kind == "readonly" || has(&['r']) {
-                    self.state.odd.insert(name.to_owned());
-                }
+        let is_odd = has(&['A', 'u', 'l', 'c', 'i']);
+        for word in words {
+            let name = assigned_name(word);
+            match parts(word) {
+                // Outside of functions, it is an error.
+                _ if kind == "local" && is_name(name) => self.set(name, Value::Unknown(true)),
+                Some(_) if is_odd => self.set(name, Value::Unknown(true)),
+                Some(_) => self.assign(word)?,
+                None if is_name(name) => {}
+                None => self.forget(),
+            }
+            if is_odd || kind == "readonly" || has(&['r']) {
+                self.state.odd.insert(name.to_owned());
             }
         }
         Ok(())
@@ -199,7 +185,6 @@ impl Reader<'_> {
 
     fn command(&mut self, words: &[String], own: &Simple) -> Ended {
         let Some((name, rest)) = words.split_first() else { return Ok(false) };
-        let has = |names: &[&str]| rest.iter().any(|word| names.contains(&word.as_str()));
         match self.state.functions.get(name).cloned() {
             Some(Some(body)) => return self.call(&body, rest.to_vec()),
             Some(None) => {
@@ -227,38 +212,27 @@ impl Reader<'_> {
             "false" => Truth::No,
             "test" => self.brackets(rest)?,
             "[" => self.brackets(rest.strip_suffix(&["]".to_owned()]).unwrap_or(rest))?,
-            "let" => {
-                let mut truth = Truth::Unknown;
-                for text in rest {
-                    truth = self.holds(text)?;
+            "let" if rest.len() == 1 => self.holds(&rest[0])?,
+            "shift" if self.state.arguments.is_none() => Truth::Unknown,
+            "unset" if rest.iter().all(|word| is_name(word)) => {
+                for name in rest {
+                    match self.state.functions.get_mut(name) {
+                        Some(body) => *body = None,
+                        None => self.set(name, Value::unset()),
+                    }
                 }
-                truth
+                Truth::Yes
             }
-            "getopts" if self.state.arguments.is_none() => {
-                self.script.alone = true;
-                Truth::No
+            "cd" if rest == [mark("%folder")] => Truth::Unknown,
+            name if is_in(CHANGING, name) => {
+                let mut effects = Effects::default();
+                effects.add_builtin(name, rest);
+                self.change(effects);
+                Truth::Unknown
             }
-            name => {
-                match name {
-                    "exec" | "return" | "break" | "continue" => {}
-                    name if DECLARING.contains(&name) => self.forget(),
-                    "printf" if !has(&["-v"]) => {}
-                    "read" | "mapfile" | "readarray" | "getopts" | "printf" => self.read_into(rest),
-                    "unset" => self.unset(rest),
-                    "set" => self.options(rest),
-                    "shift" => {
-                        let some = self.state.arguments.is_some();
-                        self.state.arguments = some.then(super::any_arguments);
-                    }
-                    "trap" if has(&["DEBUG", "ERR", "RETURN"]) => self.forget(),
-                    "shopt" if has(&["expand_aliases", "lastpipe", "nullglob"]) => {
-                        return Err("`shopt` changes how it is read".to_owned());
-                    }
-                    "cd" | "pushd" | "popd" => {
-                        self.state.has_moved |= rest != [mark("%folder")];
-                    }
-                    _ => self.program(words, own)?,
-                }
+            "exec" | "break" | "continue" => Truth::Unknown,
+            _ => {
+                self.program(words, own)?;
                 Truth::Unknown
             }
         };
@@ -292,41 +266,6 @@ impl Reader<'_> {
         let ended = self.follow(&tree)?;
         self.in_file = outside;
         Ok(ended)
-    }
-
-    fn read_into(&mut self, words: &[String]) {
-        if words.iter().any(|word| word.contains(UNKNOWN)) {
-            return self.forget();
-        }
-        let implied = ["REPLY", "MAPFILE", "OPTARG", "OPTIND"].map(str::to_owned);
-        for name in words.iter().chain(&implied).map(|name| assigned_name(name)) {
-            if is_name(name) {
-                self.set(name, Value::Unknown(true));
-            }
-        }
-    }
-
-    fn unset(&mut self, words: &[String]) {
-        for word in words.iter().filter(|word| !word.starts_with('-')) {
-            match self.state.functions.get_mut(word) {
-                Some(body) => *body = None,
-                None if word.contains(UNKNOWN) => self.forget(),
-                None if word.contains('[') => self.set(assigned_name(word), Value::Unknown(true)),
-                None => self.set(word, Value::unset()),
-            }
-        }
-    }
-
-    fn options(&mut self, words: &[String]) {
-        let is_option = |at: usize, word: &String| {
-            let is_named = at > 0 && matches!(words[at - 1].as_str(), "-o" | "+o" | "-eo" | "-euo");
-            is_named || word.starts_with(['-', '+']) && word != "--" && word != "-"
-        };
-        let first = words.iter().enumerate().position(|(at, word)| !is_option(at, word));
-        if let Some(first) = first {
-            let is_mark = words[first].starts_with('-');
-            self.state.arguments = Some(words[first + usize::from(is_mark)..].to_vec());
-        }
     }
 
     /// Follows the commands in `text`; in this shell, or in one of its own.

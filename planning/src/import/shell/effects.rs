@@ -1,7 +1,6 @@
 //! What a part may change that is not followed, as only a run decides on whether it runs.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
 
 use super::commands::{DECLARING, assigned_name};
 use super::parse::{Node, Simple};
@@ -10,13 +9,12 @@ use super::scan::{is_name, is_part};
 use super::value::{Truth, Value};
 use super::{UNKNOWN, is_in, is_launch, is_program, is_quiet};
 
-/// Commands that may change anything.
-const OPEN: &str = " eval source . builtin command ";
-/// Commands that set the variables which they name.
-const READING: &str = " read mapfile readarray getopts printf let unset ";
+/// Commands of bash that may change what it knows.
+pub(super) const CHANGING: &str = " . builtin cd command declare eval export getopts let local mapfile popd printf pushd \
+    read readarray readonly return set shift shopt source trap typeset unset ";
 
 #[derive(Default)]
-struct Effects {
+pub(super) struct Effects {
     /// Variables that may get a value, and whether it may have flags.
     names: BTreeMap<String, bool>,
     functions: BTreeSet<String>,
@@ -25,6 +23,8 @@ struct Effects {
     all: bool,
     arguments: bool,
     launches: bool,
+    /// Whether it leaves the folder.
+    moves: bool,
     /// Whether it has variables of its own in a function, or may leave it.
     leaves: bool,
 }
@@ -63,6 +63,45 @@ impl Effects {
     }
 }
 
+impl Effects {
+    /// What the command `name` of bash may change, with the words `rest` as they are written.
+    pub(super) fn add_builtin(&mut self, name: &str, rest: &[String]) {
+        let has = |all: &[&str]| rest.iter().any(|word| all.iter().any(|part| word.contains(part)));
+        match name {
+            _ if DECLARING.contains(&name) => {
+                self.leaves |= !matches!(name, "export" | "readonly");
+                for word in rest.iter().filter(|word| !word.starts_with(['-', '+'])) {
+                    match is_name(assigned_name(word)) {
+                        true => self.name(assigned_name(word), word.contains("--")),
+                        false => self.all = true,
+                    }
+                }
+            }
+            "printf" if !has(&["-v"]) => {}
+            "read" | "mapfile" | "readarray" | "getopts" | "printf" | "let" | "unset" => {
+                rest.iter().for_each(|word| self.all_of(word));
+                let implied = ["REPLY", "MAPFILE", "OPTARG", "OPTIND"];
+                implied.into_iter().for_each(|name| self.name(name, true));
+                self.functions.extend(rest.iter().filter(|_| name == "unset").cloned());
+            }
+            "command" => self.all |= !has(&["-v", "-V"]),
+            "source" | "." => self.all |= !has(&["bin/activate", "/conda.sh"]),
+            "trap" => self.all |= has(&["DEBUG", "ERR", "RETURN"]),
+            "shopt" => self.all |= has(&["expand_aliases", "lastpipe", "nullglob"]),
+            "shift" => self.arguments = true,
+            "set" => {
+                let is_option = |word: &String| word.len() > 1 && word.starts_with(['-', '+']);
+                self.arguments |=
+                    has(&["--"]) || !rest.iter().all(|word| is_option(word) || word == "pipefail");
+            }
+            "cd" | "pushd" | "popd" => self.moves = true,
+            "return" => self.leaves = true,
+            "eval" | "builtin" => self.all = true,
+            _ => {}
+        }
+    }
+}
+
 impl Reader<'_> {
     /// Leaves unknown what `nodes` may change, of which only a run knows whether they run; a launch in them is refused
     /// as one in `part`.
@@ -74,19 +113,25 @@ impl Reader<'_> {
         if own.launches {
             self.script.refused.get_or_insert(part.to_owned());
         }
-        if own.all {
+        self.change(own);
+        self.status = Truth::Unknown;
+        Ok(())
+    }
+
+    /// Leaves unknown what is in `effects`.
+    pub(super) fn change(&mut self, effects: Effects) {
+        if effects.all {
             self.forget();
         }
-        for (name, flags) in own.names {
+        for (name, flags) in effects.names {
             let old = self.state.variables.get(&name).is_some_and(Value::has_flags);
             self.set(&name, Value::Unknown(flags || old));
         }
-        self.state.functions.extend(own.functions.into_iter().map(|name| (name, None)));
-        if own.arguments {
+        self.state.functions.extend(effects.functions.into_iter().map(|name| (name, None)));
+        self.state.has_moved |= effects.moves;
+        if effects.arguments {
             self.state.arguments = Some(super::any_arguments());
         }
-        self.status = Truth::Unknown;
-        Ok(())
     }
 
     /// Whether a function of `body` has variables of its own, or may be left early.
@@ -113,7 +158,7 @@ impl Reader<'_> {
             }
             Node::Simple(simple) => self.add_simple(simple, own)?,
             Node::For(name, ..) => own.name(name, true),
-            Node::Loop(_, _, _, Some(text)) | Node::Sum(text) => own.sum(text),
+            Node::Sum(text) => own.sum(text),
             Node::Test(_) => own.name("BASH_REMATCH", true),
             Node::Function(name, body) => {
                 own.functions.insert(name.clone());
@@ -141,64 +186,26 @@ impl Reader<'_> {
             own.name(assigned_name(word), word.contains("--"));
         }
         let Some((raw, rest)) = simple.words.split_first() else { return Ok(()) };
-        let expanded = match DECLARING.contains(&raw.as_str()) {
-            true => Vec::new(),
-            false => self.words(&simple.words)?,
-        };
+        let expanded = if lasts { Vec::new() } else { self.words(&simple.words)? };
+        let text = simple.input.iter().map(|(text, _)| text);
+        let texts = expanded.iter().chain(&simple.words).chain(text);
+        let words: Vec<String> =
+            texts.flat_map(|text| text.split_whitespace().map(str::to_owned)).collect();
         let mut first = raw.replace(['"', '\'', '\\'], "");
+        own.launches |= !is_quiet(&first) && is_launch(&words);
         if first.contains(['$', '`']) {
             // A program that only a run knows, as long as the part does not choose it.
             first = expanded.first().cloned().unwrap_or_default();
             own.all |= !first.contains(UNKNOWN) && own.names.keys().any(|name| raw.contains(name));
         }
-        let text = simple.input.iter().map(|(text, _)| text);
-        let texts = expanded.iter().chain(&simple.words).chain(text);
-        let words: Vec<String> =
-            texts.flat_map(|text| text.split_whitespace().map(str::to_owned)).collect();
-        own.launches |= !is_quiet(&first) && is_launch(&words);
-        let has =
-            |names: &[&str]| rest.iter().any(|word| names.iter().any(|name| word.contains(name)));
-        match (first.as_str(), self.state.functions.get(&first).cloned()) {
-            (_, Some(None)) => own.all = true,
-            (_, Some(Some(body))) => {
-                if own.called.insert(first) {
-                    let body = Rc::clone(&body);
-                    self.add_called(&body, own)?;
-                }
-            }
-            (kind, _) if DECLARING.contains(&kind) => {
-                own.leaves |= !matches!(kind, "export" | "readonly");
-                for word in rest.iter().filter(|word| !word.starts_with(['-', '+'])) {
-                    match is_name(assigned_name(word)) {
-                        true => own.name(assigned_name(word), word.contains("--")),
-                        false => own.all = true,
-                    }
-                }
-            }
-            ("printf", _) if !has(&["-v"]) => {}
-            (name, _) if is_in(READING, name) => {
-                rest.iter().for_each(|word| own.all_of(word));
-                ["REPLY", "MAPFILE", "OPTARG", "OPTIND"]
-                    .iter()
-                    .for_each(|name| own.name(name, true));
-                own.functions.extend(rest.iter().filter(|_| name == "unset").cloned());
-            }
-            ("command", _) if rest.first().is_some_and(|word| word.starts_with('-')) => {}
-            ("source" | ".", _) if has(&["bin/activate", "/conda.sh"]) => {}
-            (name, _) if is_in(OPEN, name) => own.all = true,
-            ("trap", _) => own.all |= has(&["DEBUG", "ERR", "RETURN"]),
-            ("shopt", _) => own.all |= has(&["expand_aliases", "lastpipe", "nullglob"]),
-            ("shift", _) => own.arguments = true,
-            ("set", _) => {
-                own.arguments |= !rest
-                    .iter()
-                    .all(|word| word.len() > 1 && word != "--" && word.starts_with(['-', '+']));
-            }
-            ("cd" | "pushd" | "popd", _) => self.state.has_moved = true,
-            ("return", _) => own.leaves = true,
-            (first, _) => {
+        match self.state.functions.get(&first).cloned() {
+            Some(Some(body)) if own.called.insert(first.clone()) => self.add_called(&body, own)?,
+            Some(Some(_)) => {}
+            Some(None) => own.all = true,
+            None if is_in(CHANGING, &first) => own.add_builtin(&first, rest),
+            None => {
                 let is_known =
-                    first.contains(['/', '.', UNKNOWN]) || is_quiet(first) || is_program(first);
+                    first.contains(['/', '.', UNKNOWN]) || is_quiet(&first) || is_program(&first);
                 own.all |= self.state.forgotten && !is_known;
             }
         }

@@ -377,7 +377,7 @@ impl Reader<'_> {
                 let is_slice = colon && (all.len() > 1 || is_all);
                 let mut out = Vec::new();
                 for word in &all {
-                    out.extend(if is_known(word) { self.altered(word, rest)? } else { None });
+                    out.extend(if is_known(word) { self.cut(word, rest)? } else { None });
                 }
                 match is_slice || out.len() < all.len() {
                     true => words.value(&mark(name), loose),

@@ -5,7 +5,8 @@ use std::rc::Rc;
 use super::scan::{Parser, is_name};
 
 /// Words that begin no simple command.
-const RESERVED: [&str; 9] = ["then", "do", "done", "fi", "else", "elif", "esac", "}", "in"];
+const RESERVED: [&str; 11] =
+    ["then", "do", "done", "fi", "else", "elif", "esac", "}", "in", "select", "coproc"];
 
 /// A command, simple or compound. Words are as they are written, to be expanded.
 pub(super) enum Node {
@@ -23,8 +24,8 @@ pub(super) enum Node {
     Case(String, Vec<(Vec<String>, Self)>),
     /// A loop over words; without them, over the arguments of the script.
     For(String, Option<Vec<String>>, Box<Self>),
-    /// A loop on a condition: its name, that and its body, and the sum at the end of each round.
-    Loop(&'static str, Box<Self>, Box<Self>, Option<String>),
+    /// A loop on a condition: its name, that and its body.
+    Loop(&'static str, Box<Self>, Box<Self>),
     Function(String, Rc<Self>),
     Sum(String),
     Test(Vec<String>),
@@ -53,7 +54,7 @@ impl Node {
                 arms.chain(last.as_deref()).collect()
             }
             Self::Case(_, arms) => arms.iter().map(|(_, body)| body).collect(),
-            Self::Loop(_, condition, body, _) => vec![condition, body],
+            Self::Loop(_, condition, body) => vec![condition, body],
             _ => Vec::new(),
         }
     }
@@ -177,17 +178,12 @@ impl Parser<'_> {
             self.branches()?
         } else if self.keyword("for") {
             self.for_loop()?
-        } else if self.keyword("select") {
-            let (name, _) = self.header()?;
-            Node::For(name, Some(vec!["$(:)".to_owned()]), self.body()?)
         } else if self.keyword("while") {
             self.loop_while("while")?
         } else if self.keyword("until") {
             self.loop_while("until")?
         } else if self.keyword("case") {
             self.case()?
-        } else if self.keyword("coproc") {
-            Node::Apart(Box::new(self.deeper(Self::command)?))
         } else if self.keyword("function") {
             self.blanks();
             let name = self.word()?.unwrap_or_default();
@@ -226,18 +222,8 @@ impl Parser<'_> {
     fn for_loop(&mut self) -> Result<Node, String> {
         self.blanks();
         if let Some(sums) = self.sum("((") {
-            let mut sums = sums.split(';').map(|sum| sum.trim().to_owned());
-            let mut next = || sums.next().unwrap_or_default();
-            let (first, condition, step) = (next(), next(), next());
-            let one = |sum: &str| match sum {
-                "" => Node::List(Vec::new()),
-                sum => Node::Sum(sum.to_owned()),
-            };
             self.lines_and_semicolon();
-            let body = self.body()?;
-            let condition = Box::new(one(if condition.is_empty() { "1" } else { &condition }));
-            let own = Node::Loop("for", condition, body, Some(step));
-            return Ok(Node::List(vec![one(&first), own]));
+            return Ok(Node::Loop("for", Box::new(Node::Sum(sums)), self.body()?));
         }
         let (name, words) = self.header()?;
         Ok(Node::For(name, words, self.body()?))
@@ -279,7 +265,7 @@ impl Parser<'_> {
 
     fn loop_while(&mut self, name: &'static str) -> Result<Node, String> {
         let condition = Box::new(self.some(&["do"])?);
-        Ok(Node::Loop(name, condition, self.body()?, None))
+        Ok(Node::Loop(name, condition, self.body()?))
     }
 
     fn case(&mut self) -> Result<Node, String> {

@@ -122,8 +122,10 @@ impl<'g> Reader<'g> {
                 return self.looped(node, "a `for` loop", is_run);
             }
             Node::Loop(name, condition, ..) => {
-                let ended = self.test(condition)?;
-                let is_run = ended || self.status != Truth::of(*name == "until");
+                let is_sum = matches!(**condition, Node::Sum(_));
+                let is_run = is_sum && *name == "for"
+                    || self.test(condition)?
+                    || self.status != Truth::of(*name == "until");
                 let part = ["a `for` loop", "a `while` loop", "an `until` loop"];
                 let part = part.into_iter().find(|part| part.contains(name)).unwrap_or(name);
                 return self.looped(node, part, is_run);

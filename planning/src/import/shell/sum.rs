@@ -6,29 +6,15 @@ use super::scan::{DEEPEST, is_name, is_part};
 use super::value::{Held, Value};
 use super::{END, UNKNOWN, doubt};
 
-/// Signs between two values, by how closely they bind; of those that begin alike, the longer stands first.
-const SIGNS: [(&str, u32); 20] = [
-    ("**", 11),
-    ("||", 1),
-    ("&&", 2),
-    ("==", 6),
-    ("!=", 6),
-    ("<=", 7),
-    (">=", 7),
-    ("<<", 8),
-    (">>", 8),
-    ("|", 3),
-    ("^", 4),
-    ("&", 5),
-    ("<", 7),
-    (">", 7),
-    ("+", 9),
-    ("-", 9),
-    ("*", 10),
-    ("/", 10),
-    ("%", 10),
-    ("?", 0),
-];
+/// Signs between two values; later ones bind more closely.
+const SIGNS: [&str; 8] = ["?", "||", "&&", "== !=", "<= >= < >", "+ -", "* / %", "**"];
+
+/// The sign at the start of `text`, and how closely it binds.
+fn sign(text: &str) -> Option<(&'static str, usize)> {
+    let of = |(binds, all): (usize, &&'static str)| all.split(' ').map(move |sign| (sign, binds));
+    let all = SIGNS.iter().enumerate().flat_map(of).filter(|(sign, _)| text.starts_with(sign));
+    all.max_by_key(|(sign, _)| sign.len())
+}
 
 /// The names in `text` to which it may assign, as a sum.
 pub(super) fn assigned(text: &str) -> Vec<&str> {
@@ -108,15 +94,13 @@ impl Sum<'_, '_, '_> {
     }
 
     /// A value and what is joined to it by signs that bind at least as closely as `least`.
-    fn binary(&mut self, least: u32) -> Result<i64, String> {
+    fn binary(&mut self, least: usize) -> Result<i64, String> {
         self.depth += 1;
         if self.depth > DEEPEST {
             return Err("a sum is nested too deeply".to_owned());
         }
         let mut left = self.unary()?;
-        while let Some((sign, binds)) =
-            SIGNS.iter().copied().find(|(sign, _)| self.rest.trim_start().starts_with(sign))
-        {
+        while let Some((sign, binds)) = sign(self.rest.trim_start()) {
             if binds < least || !self.take(sign) {
                 break;
             }
@@ -125,7 +109,7 @@ impl Sum<'_, '_, '_> {
                 let no = if self.take(":") { self.binary(0)? } else { self.fault() };
                 left = if left != 0 { yes } else { no };
             } else {
-                let right = self.binary(binds + u32::from(sign != "**"))?;
+                let right = self.binary(binds + usize::from(sign != "**"))?;
                 // What is not known may be no zero.
                 let zero = |own: &mut Self| if own.unknown.is_none() { own.fault() } else { 0 };
                 left = joined(sign, left, right).unwrap_or_else(|| zero(self));
@@ -136,12 +120,11 @@ impl Sum<'_, '_, '_> {
     }
 
     fn unary(&mut self) -> Result<i64, String> {
-        if let Some(sign) = ["+", "-", "!", "~"].into_iter().find(|sign| self.take(sign)) {
-            let value = self.binary(u32::MAX)?;
+        if let Some(sign) = ["+", "-", "!"].into_iter().find(|sign| self.take(sign)) {
+            let value = self.binary(usize::MAX)?;
             return Ok(match sign {
                 "-" => value.wrapping_neg(),
                 "!" => i64::from(value == 0),
-                "~" => !value,
                 _ => value,
             });
         }
@@ -179,7 +162,6 @@ impl Sum<'_, '_, '_> {
 }
 
 fn joined(sign: &str, left: i64, right: i64) -> Option<i64> {
-    let places = u32::try_from(right & 63).unwrap_or(0);
     Some(match sign {
         "||" => i64::from(left != 0 || right != 0),
         "&&" => i64::from(left != 0 && right != 0),
@@ -189,11 +171,6 @@ fn joined(sign: &str, left: i64, right: i64) -> Option<i64> {
         ">=" => i64::from(left >= right),
         "<" => i64::from(left < right),
         ">" => i64::from(left > right),
-        "<<" => left.wrapping_shl(places),
-        ">>" => left.wrapping_shr(places),
-        "|" => left | right,
-        "^" => left ^ right,
-        "&" => left & right,
         "+" => left.wrapping_add(right),
         "-" => left.wrapping_sub(right),
         "*" => left.wrapping_mul(right),
