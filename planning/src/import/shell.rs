@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use self::run::Reader;
 use self::scan::Parser;
 pub(super) use self::slurm::Batch;
-use self::value::Value;
+use self::value::{State, Truth, Value};
 
 /// Stands in a word for a part that only a run of the script knows; its name follows, and [`END`].
 pub(super) const UNKNOWN: char = '\u{1}';
@@ -99,7 +99,18 @@ pub(super) fn read(
     let variables = batch.variables().chain(given_values).collect();
     let mut parser = Parser::new(&text);
     let tree = parser.list(&[])?;
-    let mut reader = Reader::new(given, variables, beside);
+    let mut reader = Reader {
+        script: Script::default(),
+        given,
+        beside,
+        state: State { variables, ..State::default() },
+        status: Truth::Yes,
+        depth: 0,
+        used: 0,
+        bytes: 0,
+        doubt: None,
+        in_file: false,
+    };
     let ended = reader.follow(&tree)?;
     let mut script = reader.script;
     script.batch = batch;

@@ -12,11 +12,9 @@ pub(super) struct How {
     pub(super) splits: bool,
     /// Whether it stands in double quotes.
     pub(super) quoted: bool,
-    /// Whether it is a pattern, in which quoted signs get a backslash.
-    pub(super) pattern: bool,
 }
 
-pub(super) const WORD: How = How { splits: false, quoted: false, pattern: false };
+pub(super) const WORD: How = How { splits: false, quoted: false };
 
 /// Words that are being made.
 #[derive(Default)]
@@ -31,10 +29,7 @@ pub(super) struct Words {
 }
 
 impl Words {
-    fn push(&mut self, c: char, how: How) {
-        if how.pattern && how.quoted && "*?[]\\()|+@!-^".contains(c) {
-            self.now.push('\\');
-        }
+    fn push(&mut self, c: char) {
         self.now.push(c);
         self.begun = true;
         self.bytes += 1;
@@ -60,10 +55,10 @@ impl Words {
             match c {
                 ' ' | '\t' | '\n' if splits && !inside => self.end(),
                 MANY if splits => {}
-                c => self.push(c, how),
+                c => self.push(c),
             }
             if splits && c == UNKNOWN {
-                self.push(MANY, how);
+                self.push(MANY);
             }
             inside = c == UNKNOWN || inside && c != END;
         }
@@ -77,7 +72,7 @@ impl Words {
             match at {
                 0 => {}
                 _ if how.splits && (is_list || !how.quoted) => self.end(),
-                _ => self.push(' ', WORD),
+                _ => self.push(' '),
             }
             self.value(word, how);
         }
@@ -226,10 +221,10 @@ impl Reader<'_> {
                 words.value(&mark("%escape"), quoted)
             }
             (Some('$'), Some('\'')) => words.value(inner(2, 1), quoted),
-            (Some('$'), None) => words.push('$', WORD),
+            (Some('$'), None) => words.push('$'),
             (Some('$'), Some(_)) => self.parameter(&piece[1..], words, how)?,
             (Some(' ' | '\t' | '\n'), _) if how.splits && !how.quoted => words.end(),
-            (Some(c), _) => words.push(c, how),
+            (Some(c), _) => words.push(c),
             (None, _) => {}
         }
         Ok(())
@@ -336,11 +331,7 @@ impl Reader<'_> {
                     && is_name(name)
             }
         };
-        let is_absent = rest.is_empty() && names.iter().all(is_unset);
-        if is_absent && !names.is_empty() {
-            self.assumed.set(true);
-        }
-        is_absent
+        rest.is_empty() && names.iter().all(is_unset)
     }
 
     fn operator(

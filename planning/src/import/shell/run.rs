@@ -1,12 +1,11 @@
 //! Follows the tree of a script: what is known is done, and what only a run knows leaves unknown what it may change.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::parse::Node;
 use super::scan::DEEPEST;
-use super::value::{State, Truth, Value};
+use super::value::{State, Truth};
 use super::{MOST_BYTES, MOST_WORK, Script};
 
 /// Whether the script ends.
@@ -23,35 +22,13 @@ pub(super) struct Reader<'g> {
     pub(super) depth: u32,
     pub(super) used: usize,
     pub(super) bytes: usize,
-    /// The name of what the last condition lacks.
+    /// The name of what the last condition lacks; one that holds takes it as not set.
     pub(super) doubt: Option<String>,
-    /// Whether the last condition holds as the environment lacks a variable.
-    pub(super) assumed: Cell<bool>,
     /// Whether it is in a file beside the script.
     pub(super) in_file: bool,
 }
 
-impl<'g> Reader<'g> {
-    pub(super) fn new(
-        given: &'g BTreeMap<String, String>,
-        variables: BTreeMap<String, Value>,
-        beside: &'g dyn Fn(&str) -> Option<String>,
-    ) -> Self {
-        Self {
-            script: Script::default(),
-            given,
-            beside,
-            state: State { variables, ..State::default() },
-            status: Truth::Yes,
-            depth: 0,
-            used: 0,
-            bytes: 0,
-            doubt: None,
-            assumed: Cell::new(false),
-            in_file: false,
-        }
-    }
-
+impl Reader<'_> {
     pub(super) fn work(&mut self, amount: usize) -> Result<(), String> {
         self.used = self.used.saturating_add(amount);
         match self.used > MOST_WORK {
@@ -183,7 +160,6 @@ impl<'g> Reader<'g> {
 
     /// Follows a condition.
     fn test(&mut self, node: &Node) -> Ended {
-        self.assumed.set(false);
         self.doubt = None;
         self.follow(node)
     }
@@ -210,7 +186,7 @@ impl<'g> Reader<'g> {
             let wanted = Truth::of(*is_and);
             if self.status == Truth::Unknown {
                 self.doubt(&[node], "a list of commands")?;
-            } else if self.status == wanted && self.assumed.get() {
+            } else if self.status == wanted && self.doubt.is_some() {
                 ended = self.follow_assumed(node)?.unwrap_or(false);
                 self.status = Truth::Unknown;
             } else if self.status == wanted {
@@ -240,13 +216,12 @@ impl<'g> Reader<'g> {
     ) -> Ended {
         for (at, body) in bodies.iter().enumerate() {
             self.doubt = None;
-            self.assumed.set(false);
             if holds(self, at)? {
                 return Ok(true);
             }
             match self.status {
                 Truth::No => {}
-                Truth::Yes if self.assumed.get() => {
+                Truth::Yes if self.doubt.is_some() => {
                     if let Some(ended) = self.follow_assumed(body)? {
                         return Ok(ended);
                     }
