@@ -32,11 +32,6 @@ const MANY: char = '\u{3}';
 /// Stands in front of the name of a variable in a number that is made of it.
 const COUNTED: char = '=';
 
-/// The most bytes of all words and values together: values that name values may grow without end.
-const MOST_BYTES: usize = 4 << 20;
-/// The most steps of following, and bytes of words that are looked at.
-const MOST_WORK: usize = 64 << 20;
-
 /// Variables that bash sets itself.
 const OF_BASH: &str = " BASHPID BASH_SOURCE BASH BASH_VERSION DIRSTACK EPOCHSECONDS EUID FUNCNAME GROUPS HOME HOSTNAME \
     HOSTTYPE IFS LINENO LOGNAME MACHTYPE OLDPWD OPTIND OSTYPE PATH PIPESTATUS PPID PWD RANDOM SECONDS SHELL UID USER ";
@@ -107,7 +102,6 @@ pub(super) fn read(
         status: Truth::Yes,
         depth: 0,
         used: 0,
-        bytes: 0,
         doubt: None,
         in_file: false,
     };

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::effects::{CHANGING, Effects};
-use super::expand::{How, WORD, may_name_files, raw_words};
+use super::expand::{How, WORD, may_name_files};
 use super::parse::Simple;
 use super::run::{Ended, Reader};
 use super::scan::{Parser, is_name, is_part};
@@ -14,16 +14,8 @@ pub(super) const DECLARING: [&str; 5] = ["export", "declare", "typeset", "local"
 /// Programs that read a script from a here-document.
 const SHELLS: [&str; 5] = ["bash", "sh", "ssh", "sbatch", "zsh"];
 
-/// An assignment: the name, the index in an array, whether it adds, and the value.
-pub(super) struct Parts<'t> {
-    name: &'t str,
-    index: Option<&'t str>,
-    adds: bool,
-    value: &'t str,
-}
-
-/// The parts of `word`, if it is an assignment.
-pub(super) fn parts(word: &str) -> Option<Parts<'_>> {
+/// The name, the index in an array, whether it adds, and the value of `word`, if it is an assignment.
+pub(super) fn parts(word: &str) -> Option<(&str, Option<&str>, bool, &str)> {
     let (name, mut rest) = word.split_at(word.find(|c| !is_part(c))?);
     let mut index = None;
     if let Some(inner) = rest.strip_prefix('[') {
@@ -32,7 +24,7 @@ pub(super) fn parts(word: &str) -> Option<Parts<'_>> {
     }
     let adds = rest.starts_with("+=");
     let value = rest.strip_prefix("+=").or_else(|| rest.strip_prefix('='))?;
-    is_name(name).then_some(Parts { name, index, adds, value })
+    is_name(name).then_some((name, index, adds, value))
 }
 
 pub(super) fn assigned_name(word: &str) -> &str {
@@ -57,9 +49,9 @@ impl Reader<'_> {
 
     /// Does the assignment `word`.
     fn assign(&mut self, word: &str) -> Result<(), String> {
-        let Some(Parts { name, index, adds, value }) = parts(word) else { return Ok(()) };
+        let Some((name, index, adds, value)) = parts(word) else { return Ok(()) };
         let list = value.strip_prefix('(').and_then(|list| list.strip_suffix(')'));
-        let raw = list.map_or(Ok(Vec::new()), raw_words)?;
+        let raw = list.map_or(Ok(Vec::new()), |list| Parser::new(list).words(true))?;
         let words = match list {
             Some(_) => self.words(&raw)?,
             None => vec![self.word(value)?.replace(MANY, "")],

@@ -35,12 +35,6 @@ impl Words {
         self.bytes += 1;
     }
 
-    /// Opens or closes double quotes; such with an array without words alone are no word.
-    fn quote(&mut self, opens: bool) {
-        self.begun |= !opens && !self.is_gone;
-        self.is_gone = false;
-    }
-
     fn end(&mut self) {
         if std::mem::take(&mut self.begun) {
             self.all.push(std::mem::take(&mut self.now));
@@ -75,19 +69,6 @@ impl Words {
                 _ => self.push(' '),
             }
             self.value(word, how);
-        }
-    }
-}
-
-/// The words of `text` as they are written.
-pub(super) fn raw_words(text: &str) -> Result<Vec<String>, String> {
-    let mut parser = Parser::new(text);
-    let mut all = Vec::new();
-    loop {
-        parser.lines();
-        match parser.word()? {
-            Some(word) => all.push(word),
-            None => return Ok(all),
         }
     }
 }
@@ -173,7 +154,9 @@ impl Reader<'_> {
                 '"' => {
                     parser.at += 1;
                     how.quoted = !how.quoted;
-                    words.quote(how.quoted);
+                    // Such with an array without words alone are no word.
+                    let is_gone = std::mem::take(&mut words.is_gone);
+                    words.begun |= !how.quoted && !is_gone;
                 }
                 UNKNOWN => {
                     let rest = parser.rest();
@@ -202,40 +185,35 @@ impl Reader<'_> {
             piece.get(open..piece.len().saturating_sub(close)).unwrap_or_default()
         };
         let quoted = How { quoted: true, ..how };
+        let sum = piece.strip_prefix("$((").and_then(|sum| sum.strip_suffix("))"));
+        if let Some(sum) = sum.or_else(|| piece.strip_prefix("$[")?.strip_suffix(']')) {
+            let sum = self.sum(sum)?;
+            if sum.as_ref().is_err_and(|name| name == "%sum") {
+                return Err("one of its sums is not read, or bash would refuse it".to_owned());
+            }
+            words.value(&sum.map_or_else(|name| counted(&name), |sum| sum.to_string()), how);
+            return Ok(());
+        }
         let mut chars = piece.chars();
         match (chars.next(), chars.next()) {
             (Some('\''), Some(_)) => words.value(inner(1, 1), quoted),
             (Some('\\'), None | Some('\n')) => {}
             (Some('\\'), Some(c)) if how.quoted && !"$`\"\\".contains(c) => words.value(piece, how),
             (Some('\\'), Some(_)) => words.value(&piece[1..], quoted),
-            (Some('$'), Some('(')) if piece.ends_with("))") && piece.starts_with("$((") => {
-                self.add_sum(inner(3, 2), words, how)?;
-            }
-            (Some('$'), Some('[')) => self.add_sum(inner(2, 1), words, how)?,
             (Some('$'), Some('(')) if !self.in_file && is_folder(inner(2, 1)) => {
                 words.value(&mark("%folder"), how);
             }
             (Some('`'), _) | (Some('$'), Some('(')) => words.value(&mark("%output"), how),
             (Some('$'), Some('{')) => self.parameter(inner(2, 1), words, how)?,
-            (Some('$'), Some('\'')) if piece.contains('\\') => {
-                words.value(&mark("%escape"), quoted)
+            (Some('$'), Some('\'')) => {
+                let escape = piece.contains('\\').then(|| mark("%escape"));
+                words.value(escape.as_deref().unwrap_or(inner(2, 1)), quoted);
             }
-            (Some('$'), Some('\'')) => words.value(inner(2, 1), quoted),
-            (Some('$'), None) => words.push('$'),
             (Some('$'), Some(_)) => self.parameter(&piece[1..], words, how)?,
             (Some(' ' | '\t' | '\n'), _) if how.splits && !how.quoted => words.end(),
             (Some(c), _) => words.push(c),
             (None, _) => {}
         }
-        Ok(())
-    }
-
-    fn add_sum(&mut self, text: &str, words: &mut Words, how: How) -> Result<(), String> {
-        let sum = self.sum(text)?;
-        if sum.as_ref().is_err_and(|name| name == "%sum") {
-            return Err("one of its sums is not read, or bash would refuse it".to_owned());
-        }
-        words.value(&sum.map_or_else(|name| counted(&name), |sum| sum.to_string()), how);
         Ok(())
     }
 

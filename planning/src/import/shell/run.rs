@@ -3,10 +3,15 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use super::Script;
 use super::parse::Node;
 use super::scan::DEEPEST;
 use super::value::{State, Truth};
-use super::{MOST_BYTES, MOST_WORK, Script};
+
+/// The most steps of following, and bytes of words that are looked at.
+const MOST_WORK: usize = 64 << 20;
+/// Steps for which a byte counts that is kept: values that name values may grow without end.
+const WORK_OF_A_BYTE: usize = 16;
 
 /// Whether the script ends.
 pub(super) type Ended = Result<bool, String>;
@@ -21,7 +26,6 @@ pub(super) struct Reader<'g> {
     pub(super) status: Truth,
     pub(super) depth: u32,
     pub(super) used: usize,
-    pub(super) bytes: usize,
     /// The name of what the last condition lacks; one that holds takes it as not set.
     pub(super) doubt: Option<String>,
     /// Whether it is in a file beside the script.
@@ -39,11 +43,7 @@ impl Reader<'_> {
 
     /// Counts `words` that are kept.
     pub(super) fn spend(&mut self, words: &[String]) -> Result<(), String> {
-        self.bytes += words.iter().map(|word| word.len() + 1).sum::<usize>();
-        match self.bytes > MOST_BYTES {
-            true => Err(format!("its values grow beyond {} MiB", MOST_BYTES >> 20)),
-            false => Ok(()),
-        }
+        self.work(words.iter().map(|word| WORK_OF_A_BYTE * (word.len() + 1)).sum())
     }
 
     /// Goes one level deeper.
@@ -86,16 +86,21 @@ impl Reader<'_> {
                 return Ok(ended);
             }
             Node::Apart(inner) => self.apart(inner)?,
-            Node::If(arms, last) => {
-                let (conditions, bodies): (Vec<_>, Vec<_>) =
-                    arms.iter().map(|(condition, body)| (condition, body)).unzip();
-                let holds = |own: &mut Self, at: usize| own.test(&arms[at].0);
-                return self.choose("an `if`", (&conditions, &bodies), last.as_deref(), holds);
+            Node::If(arms, last) => return self.choose(arms, last.as_deref()),
+            Node::Match(word, patterns) => {
+                let word = self.word(word)?;
+                self.status = Truth::No;
+                for pattern in patterns {
+                    match self.is_like(&word, pattern)? {
+                        Truth::No => {}
+                        truth if self.status != Truth::Yes => self.status = truth,
+                        _ => {}
+                    }
+                }
+                self.doubt = super::doubt(&word);
             }
-            Node::Case(word, arms) => return self.case(word, arms),
             Node::For(_, words, _) => {
-                let all = ["\"$@\"".to_owned()];
-                let is_run = !self.words(words.as_deref().unwrap_or(&all))?.is_empty();
+                let is_run = !self.words(words)?.is_empty();
                 return self.looped(node, "a `for` loop", is_run);
             }
             Node::Loop(name, condition, ..) => {
@@ -128,23 +133,6 @@ impl Reader<'_> {
         let value = self.sum(text)?;
         self.doubt = value.as_ref().err().cloned();
         Ok(value.map_or(Truth::Unknown, |value| Truth::of(value != 0)))
-    }
-
-    fn case(&mut self, word: &str, arms: &[(Vec<String>, Node)]) -> Ended {
-        let word = self.word(word)?;
-        let bodies: Vec<&Node> = arms.iter().map(|(_, body)| body).collect();
-        self.choose("a `case`", (&[], &bodies), None, |own, at| {
-            own.doubt = super::doubt(&word);
-            own.status = Truth::No;
-            for pattern in &arms[at].0 {
-                match own.is_like(&word, pattern)? {
-                    Truth::No => {}
-                    truth if own.status != Truth::Yes => own.status = truth,
-                    _ => {}
-                }
-            }
-            Ok(false)
-        })
     }
 
     /// Leaves unknown what `nodes` may change, as the last condition does not say whether they run.
@@ -206,17 +194,10 @@ impl Reader<'_> {
         Ok(Some(false))
     }
 
-    /// Follows the first of `bodies` whose condition holds; where only a run knows it, all from there on are lost.
-    fn choose(
-        &mut self,
-        part: &str,
-        (conditions, bodies): (&[&Node], &[&Node]),
-        last: Option<&Node>,
-        mut holds: impl FnMut(&mut Self, usize) -> Ended,
-    ) -> Ended {
-        for (at, body) in bodies.iter().enumerate() {
-            self.doubt = None;
-            if holds(self, at)? {
+    /// Follows the first of `arms` whose condition holds; where only a run knows it, all from there on are lost.
+    fn choose(&mut self, arms: &[(Node, Node)], last: Option<&Node>) -> Ended {
+        for (at, (condition, body)) in arms.iter().enumerate() {
+            if self.test(condition)? {
                 return Ok(true);
             }
             match self.status {
@@ -228,9 +209,11 @@ impl Reader<'_> {
                 }
                 Truth::Yes => return self.follow(body),
                 Truth::Unknown => {
-                    let others = conditions.iter().skip(at + 1).chain(&bodies[at..]).copied();
-                    self.doubt(&others.chain(last).collect::<Vec<_>>(), part)?;
-                    return Ok(false);
+                    let is_case = matches!(condition, Node::Match(..));
+                    let others = arms[at..].iter().flat_map(|(condition, body)| [condition, body]);
+                    let all: Vec<&Node> = others.skip(1).chain(last).collect();
+                    let part = if is_case { "a `case`" } else { "an `if`" };
+                    return self.doubt(&all, part).map(|()| false);
                 }
             }
         }

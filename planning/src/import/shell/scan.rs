@@ -99,6 +99,22 @@ impl<'t> Parser<'t> {
         }
     }
 
+    /// Words as they are written, up to the end of the line or, over `lines`, to the next sign.
+    pub(super) fn words(&mut self, lines: bool) -> Result<Vec<String>, String> {
+        let mut all = Vec::new();
+        loop {
+            if lines {
+                self.lines()
+            } else {
+                self.blanks()
+            }
+            match self.word()? {
+                Some(word) => all.push(word),
+                None => return Ok(all),
+            }
+        }
+    }
+
     /// A word, as it is written.
     pub(super) fn word(&mut self) -> Result<Option<String>, String> {
         let start = self.at;
@@ -120,17 +136,11 @@ impl<'t> Parser<'t> {
 
     /// The array behind the name at `start`, with a blank between its words.
     fn array(&mut self, start: usize) -> Result<String, String> {
-        let mut all = self.text[start..self.at].to_owned();
-        all.push('(');
+        let name = &self.text[start..self.at];
         self.take("(");
-        loop {
-            self.lines();
-            match self.word()? {
-                Some(word) => all = all + " " + &word,
-                None if self.take(")") => return Ok(all + ")"),
-                None => return self.wrong(),
-            }
-        }
+        let words = self.words(true)?;
+        self.expect(")")?;
+        Ok(format!("{name}({})", words.join(" ")))
     }
 
     /// Skips a character, or what is quoted or expanded here.
