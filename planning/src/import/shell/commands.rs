@@ -305,11 +305,7 @@ impl Reader<'_> {
                 command.splice(0..0, outside.filter(|word| many(word).is_none()).cloned());
             }
         } else {
-            // A function of text that is not read may be called so.
-            let first = words.first().map_or("", String::as_str);
-            let is_program =
-                first.contains(['/', '.', UNKNOWN]) || is_quiet(first) || super::is_program(first);
-            if self.state.forgotten && !is_program {
+            if words.first().is_some_and(|first| self.may_be_function(first)) {
                 self.forget();
             }
             self.record(words)?;

@@ -6,6 +6,7 @@ use super::commands::{DECLARING, assigned_name};
 use super::parse::{Node, Simple};
 use super::run::Reader;
 use super::scan::{is_name, is_part};
+use super::sum::assigned;
 use super::value::{Truth, Value};
 use super::{UNKNOWN, is_in, is_launch, is_program, is_quiet};
 
@@ -42,16 +43,12 @@ impl Effects {
         }
     }
 
-    fn sum(&mut self, text: &str) {
-        super::sum::assigned(text).into_iter().for_each(|name| self.name(name, false));
-    }
-
     /// What the expansion of `word` may set.
     fn word(&mut self, word: &str) {
         for (at, open) in word.match_indices('$') {
             let rest = &word[at + open.len()..];
             if rest.starts_with("((") || rest.starts_with('[') {
-                self.sum(rest);
+                assigned(rest).into_iter().for_each(|name| self.name(name, false));
             }
             let Some(rest) = rest.strip_prefix('{') else { continue };
             let (name, behind) = rest.split_at(rest.find(|c| !is_part(c)).unwrap_or(rest.len()));
@@ -61,9 +58,7 @@ impl Effects {
             }
         }
     }
-}
 
-impl Effects {
     /// What the command `name` of bash may change, with the words `rest` as they are written.
     pub(super) fn add_builtin(&mut self, name: &str, rest: &[String]) {
         let has = |all: &[&str]| rest.iter().any(|word| all.iter().any(|part| word.contains(part)));
@@ -147,18 +142,11 @@ impl Reader<'_> {
         let words = node.words();
         words.iter().for_each(|word| own.word(word));
         match node {
-            Node::Pipe(_) | Node::Apart(_) => {
-                let mut inner = Effects { called: own.called.clone(), ..Effects::default() };
-                for part in node.parts() {
-                    self.add_effects(part, &mut inner)?;
-                }
-                own.launches |= inner.launches;
-                self.depth -= 1;
-                return Ok(());
-            }
             Node::Simple(simple) => self.add_simple(simple, own)?,
             Node::For(name, ..) => own.name(name, true),
-            Node::Sum(text) => own.sum(text),
+            Node::Sum(text) => {
+                assigned(text).into_iter().for_each(|name| own.name(name, false));
+            }
             Node::Test(_) => own.name("BASH_REMATCH", true),
             Node::Function(name, body) => {
                 own.functions.insert(name.clone());
@@ -203,13 +191,15 @@ impl Reader<'_> {
             Some(Some(_)) => {}
             Some(None) => own.all = true,
             None if is_in(CHANGING, &first) => own.add_builtin(&first, rest),
-            None => {
-                let is_known =
-                    first.contains(['/', '.', UNKNOWN]) || is_quiet(&first) || is_program(&first);
-                own.all |= self.state.forgotten && !is_known;
-            }
+            None => own.all |= self.may_be_function(&first),
         }
         Ok(())
+    }
+
+    /// Whether `name` may be a function of text that is not read.
+    pub(super) fn may_be_function(&self, name: &str) -> bool {
+        let is_known = name.contains(['/', '.', UNKNOWN]) || is_quiet(name) || is_program(name);
+        self.state.forgotten && !is_known
     }
 
     /// Leaves all unknown that was set so far.

@@ -270,15 +270,13 @@ impl Reader<'_> {
             held = held.at(index);
         }
         if counts && rest.is_empty() {
-            let length = match held {
-                Held::Set(all) if all.iter().any(|word| many(word).is_some()) => counted(name),
-                Held::Set(all) if is_all => all.len().to_string(),
-                Held::Set(all) if !all.concat().contains(UNKNOWN) => {
-                    all.concat().chars().count().to_string()
+            let count = match held {
+                Held::Set(all) if is_all && !all.iter().any(|word| many(word).is_some()) => {
+                    all.len().to_string()
                 }
                 _ => counted(name),
             };
-            words.value(&length, how);
+            words.value(&count, how);
             return Ok(());
         }
         self.operator(name, held, rest, (words, how, [is_list, is_all]))
