@@ -6,6 +6,8 @@ mod arguments;
 mod assemble;
 pub mod edit;
 mod harmless;
+#[cfg(test)]
+mod hold_tests;
 mod maxtext;
 pub mod measured;
 mod megatron;
