@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::effects::{CHANGING, Effects};
+use super::effects::{CHANGING, Effects, leaves};
 use super::expand::{How, WORD, may_name_files};
 use super::parse::Simple;
 use super::run::{Ended, Reader};
@@ -250,7 +250,7 @@ impl Reader<'_> {
         let in_file = |why: String| format!("{}, {why}", question::quote::clip(name));
         let tree = Parser::new(&text).list(&[]).map_err(in_file)?;
         self.script.sourced.push((name.to_owned(), text.clone()));
-        if self.leaves(&tree)? {
+        if leaves(&tree) {
             self.lose(&[&tree], "a file with `return` or `declare`")?;
             return Ok(false);
         }
@@ -273,7 +273,7 @@ impl Reader<'_> {
             return Ok(false);
         };
         match here {
-            true if self.leaves(&node)? => {
+            true if leaves(&node) => {
                 self.lose(&[&node], "`eval` of `return` or `declare`").map(|()| false)
             }
             true => self.follow(&node),

@@ -26,8 +26,6 @@ pub(super) struct Effects {
     launches: bool,
     /// Whether it leaves the folder.
     moves: bool,
-    /// Whether it has variables of its own in a function, or may leave it.
-    leaves: bool,
 }
 
 impl Effects {
@@ -64,7 +62,6 @@ impl Effects {
         let has = |all: &[&str]| rest.iter().any(|word| all.iter().any(|part| word.contains(part)));
         match name {
             _ if DECLARING.contains(&name) => {
-                self.leaves |= !matches!(name, "export" | "readonly");
                 for word in rest.iter().filter(|word| !word.starts_with(['-', '+'])) {
                     match is_name(assigned_name(word)) {
                         true => self.name(assigned_name(word), word.contains("--")),
@@ -90,10 +87,18 @@ impl Effects {
                     has(&["--"]) || !rest.iter().all(|word| is_option(word) || word == "pipefail");
             }
             "cd" | "pushd" | "popd" => self.moves = true,
-            "return" => self.leaves = true,
             "eval" | "builtin" => self.all = true,
             _ => {}
         }
+    }
+}
+
+/// Whether `node` has variables of its own in a function, or may leave it early.
+pub(super) fn leaves(node: &Node) -> bool {
+    let words = ["declare", "local", "return", "typeset"];
+    match node {
+        Node::Simple(own) => own.words.first().is_some_and(|first| words.contains(&first.as_str())),
+        node => node.parts().into_iter().any(leaves),
     }
 }
 
@@ -129,18 +134,10 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether a function of `body` has variables of its own, or may be left early.
-    pub(super) fn leaves(&mut self, body: &Node) -> Result<bool, String> {
-        let mut own = Effects::default();
-        self.add_effects(body, &mut own)?;
-        Ok(own.leaves)
-    }
-
     fn add_effects(&mut self, node: &Node, own: &mut Effects) -> Result<(), String> {
         self.work(64)?;
         self.deepen()?;
-        let words = node.words();
-        words.iter().for_each(|word| own.word(word));
+        node.words().into_iter().for_each(|word| own.word(word));
         match node {
             Node::Simple(simple) => self.add_simple(simple, own)?,
             Node::For(name, ..) => own.name(name, true),
@@ -150,7 +147,7 @@ impl Reader<'_> {
             Node::Test(_) => own.name("BASH_REMATCH", true),
             Node::Function(name, body) => {
                 own.functions.insert(name.clone());
-                self.add_called(body, own)?;
+                self.add_effects(body, own)?;
             }
             _ => {}
         }
@@ -158,13 +155,6 @@ impl Reader<'_> {
             self.add_effects(part, own)?;
         }
         self.depth -= 1;
-        Ok(())
-    }
-
-    fn add_called(&mut self, body: &Node, own: &mut Effects) -> Result<(), String> {
-        let before = (own.leaves, own.arguments);
-        self.add_effects(body, own)?;
-        (own.leaves, own.arguments) = before;
         Ok(())
     }
 
@@ -187,7 +177,7 @@ impl Reader<'_> {
             own.all |= !first.contains(UNKNOWN) && own.names.keys().any(|name| raw.contains(name));
         }
         match self.state.functions.get(&first).cloned() {
-            Some(Some(body)) if own.called.insert(first.clone()) => self.add_called(&body, own)?,
+            Some(Some(body)) if own.called.insert(first.clone()) => self.add_effects(&body, own)?,
             Some(Some(_)) => {}
             Some(None) => own.all = true,
             None if is_in(CHANGING, &first) => own.add_builtin(&first, rest),

@@ -279,44 +279,6 @@ impl Reader<'_> {
             words.value(&count, how);
             return Ok(());
         }
-        self.operator(name, held, rest, (words, how, [is_list, is_all]))
-    }
-
-    /// Whether the value is empty or, without `colon`, not set.
-    fn is_empty(&self, held: &Held, colon: bool) -> Truth {
-        match held {
-            Held::Set(all) if all.is_empty() => Truth::Yes,
-            Held::Set(all) if !colon || all.iter().any(|word| !unknowns(word).1.is_empty()) => {
-                Truth::No
-            }
-            Held::Set(all) if all.iter().all(|word| self.is_absent(word)) => Truth::Yes,
-            Held::Unknown(_, true) => Truth::Yes,
-            _ => Truth::Unknown,
-        }
-    }
-
-    /// Whether `word` is empty, or has nothing but variables that only the environment sets: those are taken as not set.
-    pub(super) fn is_absent(&self, word: &str) -> bool {
-        let (names, rest) = unknowns(word);
-        let is_unset = |name: &&str| match name.strip_prefix('%') {
-            Some(at) => at.parse::<usize>().is_ok() && self.state.arguments.is_none(),
-            None => {
-                !self.state.variables.contains_key(*name)
-                    && !self.state.forgotten
-                    && !super::is_of_bash(name)
-                    && is_name(name)
-            }
-        };
-        rest.is_empty() && names.iter().all(is_unset)
-    }
-
-    fn operator(
-        &mut self,
-        name: &str,
-        held: Held,
-        rest: &str,
-        (words, how, [is_list, is_all]): (&mut Words, How, [bool; 2]),
-    ) -> Result<(), String> {
         let colon = rest.starts_with(':');
         let default = &rest[usize::from(colon)..];
         let sign = default.chars().next().filter(|sign| "-=+?".contains(*sign));
@@ -359,5 +321,33 @@ impl Reader<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether the value is empty or, without `colon`, not set.
+    fn is_empty(&self, held: &Held, colon: bool) -> Truth {
+        match held {
+            Held::Set(all) if all.is_empty() => Truth::Yes,
+            Held::Set(all) if !colon || all.iter().any(|word| !unknowns(word).1.is_empty()) => {
+                Truth::No
+            }
+            Held::Set(all) if all.iter().all(|word| self.is_absent(word)) => Truth::Yes,
+            Held::Unknown(_, true) => Truth::Yes,
+            _ => Truth::Unknown,
+        }
+    }
+
+    /// Whether `word` is empty, or has nothing but variables that only the environment sets: those are taken as not set.
+    pub(super) fn is_absent(&self, word: &str) -> bool {
+        let (names, rest) = unknowns(word);
+        let is_unset = |name: &&str| match name.strip_prefix('%') {
+            Some(at) => at.parse::<usize>().is_ok() && self.state.arguments.is_none(),
+            None => {
+                !self.state.variables.contains_key(*name)
+                    && !self.state.forgotten
+                    && !super::is_of_bash(name)
+                    && is_name(name)
+            }
+        };
+        rest.is_empty() && names.iter().all(is_unset)
     }
 }

@@ -223,7 +223,7 @@ impl Reader<'_> {
 
     /// Calls a function with `arguments`, unless it has variables of its own or may be left early.
     pub(super) fn call(&mut self, body: &Node, arguments: Vec<String>) -> Ended {
-        if self.leaves(body)? {
+        if super::effects::leaves(body) {
             self.lose(&[body], "a function with `local` or `return`")?;
             return Ok(false);
         }
