@@ -327,7 +327,11 @@ pub fn tokens_per_device(document: &Document) -> f64 {
 }
 
 fn is_script(source: &Source<'_>) -> bool {
-    source.text.contains("--num-layers") || source.text.contains("--hybrid-layer-pattern")
+    let has = |word: &str| source.text.contains(word);
+    let is_shell = source.path.extension().is_some_and(|own| own == "sh" || own == "slurm");
+    has("--num-layers")
+        || has("--hybrid-layer-pattern")
+        || is_shell && has("source ") && has("pretrain_")
 }
 
 fn of_dump(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic> {
@@ -338,8 +342,9 @@ fn of_script(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic>
     let script = shell::read(source.text, &given.variables, &|name| source.script_beside(name));
     let script = script.map_err(|why| source.wrong(&why))?;
     let arguments = Arguments::of_script(&script);
-    let mut imported = of_megatron(source, &arguments, given, None)?;
-    refuse_unknown(source, &arguments)?;
+    let imported = of_megatron(source, &arguments, given, None);
+    let imported = imported.and_then(|own| refuse_unknown(source, &arguments).map(|()| own));
+    let mut imported = imported.map_err(|wrong| source.hide(wrong, &script.sourced))?;
     imported.notes.extend(script.notes(arguments.launches));
     Ok(imported)
 }

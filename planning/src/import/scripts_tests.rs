@@ -1,5 +1,7 @@
 //! What launch scripts ask, whose values and launches stand in unusual places.
 
+use std::path::PathBuf;
+
 use super::tests::{imported, refused};
 use super::*;
 
@@ -59,6 +61,50 @@ fn a_value_is_read_or_named_as_unknown() {
         );
         assert!(wrong.contains("--set TP=VALUE"), "{before}: {wrong}");
     }
+}
+
+/// The question of `text` in `jobs/run.sh`, and of `files`.
+fn beside(text: &str, files: &[(&str, &str)]) -> Result<Option<u64>, String> {
+    let all = files.iter().map(|(path, text)| (PathBuf::from(path), text.as_bytes().to_vec()));
+    let files: BTreeMap<_, _> = all.collect();
+    let read = of_text(&Context::new(&files), Path::new("jobs/run.sh"), text, &Given::default());
+    let tensor = |own: Imported| own.document.setup.unwrap().tensor;
+    read.map(tensor).map_err(|wrong| format!("{} {:?}", wrong.message, wrong.help))
+}
+
+#[test]
+fn files_beside_the_script_are_followed() {
+    let here = "DIR=\"$(cd -- \"$(dirname -- \"${BASH_SOURCE[0]}\")\" &>/dev/null && pwd)\"\n";
+    let files = [("jobs/env.sh", "TP=4"), ("jobs/sub/a.sh", ". env.sh"), ("env.sh", "TP=8")];
+    for source in [
+        "source env.sh",
+        ". ./env.sh",
+        "source sub/a.sh",
+        "source $DIR/env.sh",
+        "cd /\n. $DIR/env.sh",
+    ] {
+        let text = launch(&format!("{here}TP=2\n{source}"));
+        assert_eq!(beside(&text, &files), Ok(Some(4)), "{source}");
+    }
+    for source in [
+        "source ../env.sh",
+        "source /jobs/env.sh",
+        "source none.sh",
+        "source $X",
+        "source env.sh 1",
+        "cd /\n. env.sh",
+    ] {
+        let wrong = beside(&launch(&format!("{here}TP=2\n{source}")), &files).unwrap_err();
+        assert!(wrong.contains("only a run of the script knows TP"), "{source}: {wrong}");
+    }
+    let secret = "root:secret";
+    for own in [secret, "TP=secret", "TP=$secret", "TP=4 secret=\"${secret\""] {
+        let text = launch("TP=2\nsource env.sh");
+        if let Err(wrong) = beside(&text, &[("jobs/env.sh", own)]) {
+            assert!(wrong.contains("env.sh") && !wrong.contains("secret"), "{own}: {wrong}");
+        }
+    }
+    assert!(beside(&launch("source env.sh"), &[("jobs/env.sh", "source env.sh")]).is_err());
 }
 
 #[test]

@@ -175,6 +175,7 @@ pub(super) fn in_words(name: &str) -> (String, bool) {
         None if scan::is_name(name) => return (name.to_owned(), true),
         None => "words in braces".to_owned(),
         Some("output") => "the output of a command".to_owned(),
+        Some("folder") => "the folder of the script".to_owned(),
         Some("sum") => "the value of a sum".to_owned(),
         Some(argument) if argument.bytes().all(|byte| byte.is_ascii_digit()) => {
             format!("${argument}")

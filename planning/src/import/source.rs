@@ -89,6 +89,22 @@ impl<'a> Source<'a> {
         self.text_of(&folder.join(path))
     }
 
+    /// `wrong`, which says nothing of what only the `files` have that the script reads.
+    pub(super) fn hide(&self, wrong: Diagnostic, files: &[(String, String)]) -> Diagnostic {
+        let text = format!("{} {}", wrong.message, wrong.help.as_deref().unwrap_or_default());
+        let is_value = |word: &&str| word.len() > 2 && !self.text.contains(*word);
+        let signs = |c: char| !c.is_ascii_alphanumeric() && !"_-./".contains(c);
+        let of = |(_, own): &&(String, String)| {
+            text.split(signs).filter(is_value).any(|word| own.split(signs).any(|own| own == word))
+        };
+        match files.iter().find(of) {
+            Some((name, _)) => {
+                self.wrong(&format!("it cannot be used with what {} sets", quote::clip(name)))
+            }
+            None => wrong,
+        }
+    }
+
     /// The model that the caller names.
     ///
     /// # Errors

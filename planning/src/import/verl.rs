@@ -136,9 +136,10 @@ pub(super) fn of_script(source: &Source<'_>, given: &Given) -> Result<Step, Diag
     let script = shell::read(source.text, &given.variables, &|name| source.script_beside(name));
     let script = script.map_err(|why| source.wrong(&why))?;
     let arguments = Arguments::of_overrides(&script);
-    super::refuse_unknown(source, &arguments)?;
+    let hide = |wrong| source.hide(wrong, &script.sourced);
+    super::refuse_unknown(source, &arguments).map_err(hide)?;
     let reader = Reader { arguments: &arguments, given, notes: Vec::new() };
-    reader.step().map_err(|wrong| source.of_argument(&arguments, wrong))
+    reader.step().map_err(|wrong| hide(source.of_argument(&arguments, wrong)))
 }
 
 /// Whether activations are computed again, as a key.

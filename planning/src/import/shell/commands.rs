@@ -41,12 +41,6 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn set_text(&mut self, name: &str, text: String) -> Result<(), String> {
-        self.spend(std::slice::from_ref(&text))?;
-        self.set(name, Value::of(text));
-        Ok(())
-    }
-
     /// Does the assignment `word`.
     fn assign(&mut self, word: &str) -> Result<(), String> {
         let Some((name, index, adds, value)) = parts(word) else { return Ok(()) };
@@ -96,7 +90,7 @@ impl Reader<'_> {
     }
 
     /// `text`, where parts of no name, such as the output of a command, are called `name`.
-    pub(super) fn named(text: &str, name: &str) -> String {
+    fn named(text: &str, name: &str) -> String {
         let mut out = String::new();
         for (at, part) in text.split(UNKNOWN).enumerate() {
             let own = part.trim_start_matches(MANY);
@@ -215,7 +209,7 @@ impl Reader<'_> {
                 }
                 Truth::Yes
             }
-            "cd" if rest == [mark("%folder")] => Truth::Unknown,
+            "cd" if rest.concat().replace(MANY, "") == mark("%folder") => Truth::Unknown,
             name if is_in(CHANGING, name) => {
                 let mut effects = Effects::default();
                 effects.add_builtin(name, rest);
@@ -234,12 +228,12 @@ impl Reader<'_> {
     /// Follows a file that lies beside the script; any other may set all but the environments of Python, which set
     /// nothing else than paths.
     fn source(&mut self, words: &[String]) -> Ended {
-        let path = words.first().map_or("", String::as_str);
+        let path = words.first().map_or(String::new(), |path| path.replace(MANY, ""));
         if path.ends_with("bin/activate") || path.ends_with("/conda.sh") {
             return Ok(false);
         }
         let folder = mark("%folder") + "/";
-        let name = path.strip_prefix(&folder).or((!self.state.has_moved).then_some(path));
+        let name = path.strip_prefix(&folder).or((!self.state.has_moved).then_some(&path));
         let name = name.filter(|name| words.len() == 1 && !name.contains(UNKNOWN));
         let Some((name, text)) = name.and_then(|name| Some((name, (self.beside)(name)?))) else {
             self.forget();

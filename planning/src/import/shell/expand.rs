@@ -296,7 +296,8 @@ impl Reader<'_> {
             (Some('='), Truth::Yes, _) => {
                 let text = self.one(default, How { splits: false, ..how })?;
                 words.value(&text, how);
-                self.set_text(name, text)?;
+                self.spend(std::slice::from_ref(&text))?;
+                self.set(name, Value::of(text));
             }
             (None, _, Held::Unknown(mark, _)) => words.value(&mark, loose),
             (Some(_), Truth::Yes | Truth::Unknown, _) | (_, _, Held::Unknown(..)) => {

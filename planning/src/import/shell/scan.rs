@@ -101,13 +101,10 @@ impl<'t> Parser<'t> {
 
     /// Words as they are written, up to the end of the line or, over `lines`, to the next sign.
     pub(super) fn words(&mut self, lines: bool) -> Result<Vec<String>, String> {
+        let skip = if lines { Self::lines } else { Self::blanks };
         let mut all = Vec::new();
         loop {
-            if lines {
-                self.lines()
-            } else {
-                self.blanks()
-            }
+            skip(self);
             match self.word()? {
                 Some(word) => all.push(word),
                 None => return Ok(all),
