@@ -92,14 +92,16 @@ impl<'a> Source<'a> {
     /// `wrong`, which says nothing of what only the `files` have that the script reads.
     pub(super) fn hide(&self, wrong: Diagnostic, files: &[(String, String)]) -> Diagnostic {
         let text = format!("{} {}", wrong.message, wrong.help.as_deref().unwrap_or_default());
-        let is_value = |word: &&str| word.len() > 2 && !self.text.contains(*word);
+        let own = format!("{} {}", self.path.display(), self.text);
+        let is_value = |word: &&str| word.len() > 2 && !own.contains(*word);
         let signs = |c: char| !c.is_ascii_alphanumeric() && !"_-./".contains(c);
         let of = |(_, own): &&(String, String)| {
             text.split(signs).filter(is_value).any(|word| own.split(signs).any(|own| own == word))
         };
         match files.iter().find(of) {
             Some((name, _)) => {
-                self.wrong(&format!("it cannot be used with what {} sets", quote::clip(name)))
+                let wrong = self.wrong(&format!("{} sets what cannot be used", quote::clip(name)));
+                wrong.with_help("write the values of that file in the script: it says which then")
             }
             None => wrong,
         }

@@ -24,6 +24,9 @@ pub(super) struct Effects {
     all: bool,
     arguments: bool,
     launches: bool,
+    /// Whether it has the text of a launch, and whether it runs text.
+    has_text: bool,
+    runs_text: bool,
     /// Whether it leaves the folder.
     moves: bool,
 }
@@ -110,7 +113,7 @@ impl Reader<'_> {
         for node in nodes {
             self.add_effects(node, &mut own)?;
         }
-        if own.launches {
+        if own.launches || own.has_text && own.runs_text {
             self.script.refused.get_or_insert(part.to_owned());
         }
         self.change(own);
@@ -163,12 +166,14 @@ impl Reader<'_> {
         for word in simple.assigned.iter().filter(|_| lasts) {
             own.name(assigned_name(word), word.contains("--"));
         }
+        let parts = |word: &String| word.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        own.has_text |= simple.assigned.iter().any(|word| is_launch(&parts(word)));
         let Some((raw, rest)) = simple.words.split_first() else { return Ok(()) };
         let expanded = if lasts { Vec::new() } else { self.words(&simple.words)? };
         let text = simple.input.iter().map(|(text, _)| text);
         let texts = expanded.iter().chain(&simple.words).chain(text);
-        let words: Vec<String> =
-            texts.flat_map(|text| text.split_whitespace().map(str::to_owned)).collect();
+        let words: Vec<String> = texts.flat_map(parts).collect();
+        own.runs_text |= words.iter().any(|word| word == "-c" || word == "eval");
         let mut first = raw.replace(['"', '\'', '\\'], "");
         own.launches |= !is_quiet(&first) && is_launch(&words);
         if first.contains(['$', '`']) {
