@@ -20,14 +20,14 @@ impl Draw {
     }
 
     /// `text`, changed in a few places.
-    fn changed(&mut self, text: &str, others: &[(String, String)]) -> String {
+    fn changed(&mut self, text: &str) -> String {
         let pieces: Vec<&str> = PIECES.split(' ').collect();
         let mut bytes = text.as_bytes().to_vec();
         for _ in 0..=self.below(6) {
             let at = self.below(bytes.len() + 1);
             let end = (at + (1 << self.below(8))).min(bytes.len());
             let piece = pieces[self.below(pieces.len())];
-            let other = others[self.below(others.len())].1.as_bytes();
+            let other = SEEDS[self.below(SEEDS.len())].1.as_bytes();
             let from = self.below(other.len());
             let part = &other[from..(from + (1 << self.below(9))).min(other.len())];
             match self.below(9) {
@@ -49,24 +49,18 @@ impl Draw {
 }
 
 /// Names and texts of files to begin with.
-fn seeds() -> Vec<(String, String)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("tests");
-    let kinds = [
-        ("script", "sh"),
-        ("recipe", "py"),
-        ("configuration", "yaml"),
-        ("config", "json"),
-        ("log", "log"),
-    ];
-    let of = |(folder, ending): (&str, &str)| {
-        let entries = std::fs::read_dir(root.join("fuzz").join(folder)).unwrap();
-        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-        paths.sort();
-        let texts = paths.into_iter().filter_map(|path| std::fs::read_to_string(path).ok());
-        texts.map(|text| (format!("a.{ending}"), text)).collect::<Vec<_>>()
-    };
-    kinds.into_iter().flat_map(of).collect()
-}
+const SEEDS: [(&str, &str); 10] = [
+    ("a.sh", include_str!("../../../tests/fuzz/script/train.sh")),
+    ("a.log", include_str!("../../../tests/fuzz/script/run.log")),
+    ("b.log", include_str!("../../../tests/fuzz/log/others.log")),
+    ("a.py", include_str!("../../../tests/fuzz/recipe/bridge.txt")),
+    ("b.py", include_str!("../../../tests/fuzz/recipe/registry.txt")),
+    ("a.yaml", include_str!("../../../tests/fuzz/configuration/primus.yaml")),
+    ("b.yaml", include_str!("../../../tests/fuzz/configuration/maxtext.yml")),
+    ("a.toml", include_str!("../../../tests/fuzz/configuration/torchtitan.toml")),
+    ("a.json", include_str!("../../../tests/fuzz/configuration/simumax.json")),
+    ("b.json", include_str!("../../../tests/fuzz/config/llama.json")),
+];
 
 fn read_all(name: &str, text: &str) {
     let beside = "A=2\nf() { A=4; }\n".as_bytes().to_vec();
@@ -93,12 +87,11 @@ fn read_all(name: &str, text: &str) {
 fn readers_hold() {
     #[allow(clippy::disallowed_methods)] // How many cases a test tries is no question.
     let times = std::env::var("DEBUBBLE_CASES").map_or(1, |times| times.parse::<usize>().unwrap());
-    let seeds = seeds();
     let body = move || {
         let mut draw = Draw(0x2545_f491_4f6c_dd1d);
         for number in 0..400 * times {
-            let (name, text) = &seeds[number % seeds.len()];
-            let text = draw.changed(text, &seeds);
+            let (name, text) = SEEDS[number % SEEDS.len()];
+            let text = draw.changed(text);
             let held = catch_unwind(AssertUnwindSafe(|| read_all(name, &text)));
             assert!(held.is_ok(), "{number}, {name}:\n{text}");
         }

@@ -23,6 +23,8 @@ pub(super) struct Effects {
     called: BTreeSet<String>,
     all: bool,
     arguments: bool,
+    /// Words with variables that choose commands.
+    chosen: String,
     launches: bool,
     /// Whether it has the text of a launch, and whether it runs text.
     has_text: bool,
@@ -113,6 +115,8 @@ impl Reader<'_> {
         for node in nodes {
             self.add_effects(node, &mut own)?;
         }
+        // What they choose is a program, unless they are set here.
+        own.all |= own.names.keys().any(|name| own.chosen.contains(name));
         if own.launches || own.has_text && own.runs_text {
             self.script.refused.get_or_insert(part.to_owned());
         }
@@ -177,9 +181,8 @@ impl Reader<'_> {
         let mut first = raw.replace(['"', '\'', '\\'], "");
         own.launches |= !is_quiet(&first) && is_launch(&words);
         if first.contains(['$', '`']) {
-            // A program that only a run knows, as long as the part does not choose it.
             first = expanded.first().cloned().unwrap_or_default();
-            own.all |= !first.contains(UNKNOWN) && own.names.keys().any(|name| raw.contains(name));
+            own.chosen += raw.split(['(', '`']).next().unwrap_or_default();
         }
         match self.state.functions.get(&first).cloned() {
             Some(Some(body)) if own.called.insert(first.clone()) => self.add_effects(&body, own)?,

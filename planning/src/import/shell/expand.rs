@@ -108,6 +108,26 @@ fn is_folder(command: &str) -> bool {
         && !command.contains("..")
 }
 
+/// Whether a word of `all` may be several.
+fn has_many(all: &[String]) -> bool {
+    all.iter().any(|word| many(word).is_some())
+}
+
+/// The name, the index and the operator of the parameter `text`, and whether it is a length.
+fn parts(text: &str) -> (&str, &str, &str, bool) {
+    let bare = text.trim_start_matches('#');
+    let counts = text.starts_with('#') && bare.starts_with(is_part);
+    let text = if counts { bare } else { text };
+    let sign = text.chars().next().filter(|c| !is_part(*c)).map(char::len_utf8);
+    let end = sign.or_else(|| text.find(|c| !is_part(c))).unwrap_or(text.len());
+    let (name, rest) = text.split_at(end);
+    match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((index, rest)) => (name, index, rest, counts),
+        None if matches!(name, "@" | "*") => (name, name, rest, counts),
+        None => (name, "0", rest, counts),
+    }
+}
+
 impl Reader<'_> {
     /// The words that come of `raw` ones.
     pub(super) fn words(&mut self, raw: &[String]) -> Result<Vec<String>, String> {
@@ -252,28 +272,16 @@ impl Reader<'_> {
             words.value(&mark("%indirect"), how);
             return Ok(());
         }
-        let bare = text.trim_start_matches('#');
-        let counts = text.starts_with('#') && bare.starts_with(is_part);
-        let text = if counts { bare } else { text };
-        let first = text.chars().next().filter(|c| !is_part(*c)).map_or(0, char::len_utf8);
-        let end = text.find(|c| !is_part(c)).unwrap_or(text.len());
-        let (name, mut rest) = text.split_at(if first > 0 { first } else { end });
-        let mut index = Some(name).filter(|name| matches!(*name, "@" | "*")).unwrap_or("0");
-        if let Some((own, behind)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-            (index, rest) = (own, behind);
-        }
+        let (name, index, rest, counts) = parts(text);
         let is_list = index == "@";
         let is_all = is_list || index == "*";
         let mut held = self.held(name);
         if !is_all {
-            let index = if index == "0" { Some(0) } else { self.sum(index)?.ok() };
-            held = held.at(index);
+            held = held.at(self.sum(index)?.ok());
         }
         if counts && rest.is_empty() {
             let count = match held {
-                Held::Set(all) if is_all && !all.iter().any(|word| many(word).is_some()) => {
-                    all.len().to_string()
-                }
+                Held::Set(all) if is_all && !has_many(&all) => all.len().to_string(),
                 _ => counted(name),
             };
             words.value(&count, how);
@@ -286,7 +294,6 @@ impl Reader<'_> {
         // An array that is not known may have any number of words.
         let loose = How { quoted: how.quoted && !is_list, ..how };
         let is_joined = !how.splits || !is_list && how.quoted;
-        let is_known = |word: &String| !word.contains(UNKNOWN);
         let empty = self.is_empty(&held, colon);
         match (sign, empty, held) {
             (Some('+'), Truth::Yes, _) => {}
@@ -304,22 +311,19 @@ impl Reader<'_> {
                 words.value(&mark(name), loose);
             }
             (None, _, Held::Set(all)) if !rest.is_empty() => {
-                let is_slice = colon && (all.len() > 1 || is_all);
                 let mut out = Vec::new();
                 for word in &all {
-                    out.extend(if is_known(word) { self.cut(word, rest)? } else { None });
+                    out.extend(self.cut(word, rest)?);
                 }
-                match is_slice || out.len() < all.len() {
+                match out.len() < all.len() {
                     true => words.value(&mark(name), loose),
                     false => words.values(&out, how, is_list),
                 }
             }
-            (_, _, Held::Set(all)) => {
-                match is_joined && all.len() > 1 && all.iter().any(|word| many(word).is_some()) {
-                    true => words.value(&mark(name), how),
-                    false => words.values(&all, how, is_list),
-                }
-            }
+            (_, _, Held::Set(all)) => match is_joined && all.len() > 1 && has_many(&all) {
+                true => words.value(&mark(name), how),
+                false => words.values(&all, how, is_list),
+            },
         }
         Ok(())
     }

@@ -10,7 +10,8 @@ impl Reader<'_> {
         let chars: Vec<char> = text.chars().collect();
         let all = chars.len();
         let is_prefix = operator.starts_with('#');
-        let Some(rest) = operator.strip_prefix(['#', '%']) else { return Ok(None) };
+        let rest = operator.strip_prefix(['#', '%']).filter(|_| !text.contains(UNKNOWN));
+        let Some(rest) = rest else { return Ok(None) };
         let longest = rest.strip_prefix(if is_prefix { '#' } else { '%' });
         let Some(pattern) = self.pattern(longest.unwrap_or(rest))? else { return Ok(None) };
         self.work((all + 1) * all * pattern.len())?;

@@ -107,8 +107,8 @@ impl Reader<'_> {
         Ok(if negated { truth.not() } else { truth })
     }
 
-    fn is_filled(&mut self, word: &String, is_raw: bool) -> Result<Truth, String> {
-        let word = if is_raw { self.word(word)? } else { word.clone() };
+    fn is_filled(&mut self, word: &str, is_raw: bool) -> Result<Truth, String> {
+        let word = if is_raw { self.word(word)? } else { word.to_owned() };
         if is_raw {
             self.doubt = super::doubt(&word);
         }

@@ -187,15 +187,20 @@ impl Draw {
             20 => self.leave(),
             21 if self.functions > 0 => {
                 let which = usize::try_from(self.below(9)).unwrap() % self.functions;
-                match self.below(8) {
-                    0 => format!("'f{which}' {n}"),
-                    1 => format!("eval f{which} \"{n}\""),
-                    2 => format!("F=f{which}\n$F {n} ${name}"),
-                    3 => format!("{} && f{which} {n}", self.condition()),
-                    _ => format!("f{which} {n} ${name}"),
-                }
+                self.call(which, n)
             }
             _ => format!("{name}={n}"),
+        }
+    }
+
+    /// A call of function `which`.
+    fn call(&mut self, which: usize, n: u64) -> String {
+        match self.below(8) {
+            0 => format!("'f{which}' {n}"),
+            1 => format!("eval f{which} \"{n}\""),
+            2 => format!("F=f{which}\n$F {n} $A"),
+            3 => format!("{} && f{which} {n}", self.condition()),
+            _ => format!("f{which} {n} $B"),
         }
     }
 
