@@ -100,7 +100,7 @@ pub fn predicted(
     question: &AdviceQuestion,
     batch: Option<u64>,
 ) -> Result<(f64, String), Diagnostic> {
-    let (imported, own) = run_of(context, question)?;
+    let (imported, own, _) = run_of(context, question)?;
     let folder = own.parent().unwrap_or(Path::new("")).to_owned();
     let batch = batch.unwrap_or(imported.document.batch);
     let words =
@@ -111,6 +111,16 @@ pub fn predicted(
     let plan = answer.plans.first().ok_or_else(no_setup)?;
     let bar = plan.error.map(|error| format!(", error bar {}", interval_in_words(error)));
     Ok((seconds(plan.step), words.into_iter().chain(bar).collect()))
+}
+
+/// The tokens of each device a step, as far as a file of `question` has the set-up: rates need them, times of steps do
+/// not. A configuration that is printed later does not count.
+#[must_use]
+pub fn tokens(context: &Context<'_>, question: &AdviceQuestion) -> f64 {
+    let alone = |path: &PathBuf| import::read_run(context, path, &question.given).ok();
+    let run = run_of(context, question).map(|(imported, ..)| imported).ok();
+    let run = run.or_else(|| question.files.iter().find_map(alone));
+    run.map_or(1.0, |imported| import::tokens_per_device(&imported.document))
 }
 
 /// A run whose changes are tried.
@@ -134,17 +144,28 @@ struct Run {
     source: Option<Source>,
 }
 
-/// The first of the files of `question` with a set-up.
+/// The run of `question`, its file, and the log whose configuration is taken in place of that: the first file with a
+/// set-up, where no other has a configuration that a framework has printed.
 fn run_of<'a>(
     context: &Context<'_>,
     question: &'a AdviceQuestion,
-) -> Result<(Imported, &'a Path), Diagnostic> {
+) -> Result<(Imported, &'a Path, Option<&'a Path>), Diagnostic> {
     let mut failed = None;
     for path in &question.files {
-        match import::read_run(context, path, &question.given) {
-            Ok(imported) => return Ok((imported, path)),
-            Err(error) => failed = failed.or(Some(error)),
+        let mut imported = match import::read_run(context, path, &question.given) {
+            Ok(imported) => imported,
+            Err(error) => {
+                failed = failed.or(Some(error));
+                continue;
+            }
+        };
+        let mut printed = None;
+        for log in question.files.iter().filter(|log| *log != path && context.exists(log)) {
+            if let Some(own) = import::read_printed(context, log, &question.given, &imported)? {
+                (imported, printed) = (own, Some(log.as_path()));
+            }
         }
+        return Ok((imported, path, printed));
     }
     let none = || Diagnostic::new("there is no file to read: name a script or a log");
     Err(failed.unwrap_or_else(none))
@@ -152,7 +173,7 @@ fn run_of<'a>(
 
 /// Reads the files of `question`: the first with a set-up, and the iterations of all of them.
 fn read(context: &Context<'_>, question: &AdviceQuestion) -> Result<Run, Diagnostic> {
-    let (mut imported, own) = run_of(context, question)?;
+    let (imported, own, printed) = run_of(context, question)?;
     let source = import::script(context, own)?.map(|text| Source {
         path: own.to_owned(),
         text,
@@ -161,25 +182,19 @@ fn read(context: &Context<'_>, question: &AdviceQuestion) -> Result<Run, Diagnos
     let tokens = import::tokens_per_device(&imported.document);
     let mut measured = imported.measured.clone();
     for path in question.files.iter().filter(|path| path.as_path() != own) {
+        let (name, of) = (quote::path(path), quote::path(own));
+        let refused = |why| Diagnostic::file(path, format!("{name} does not calibrate: {why}"));
+        if printed == Some(path.as_path()) && imported.measured.is_some() {
+            continue;
+        }
         let log = import::read_log(context, path, tokens)?;
         let unlike = log.unlike(&imported.document, imported.has_devices());
-        let (name, of) = (quote::path(path), quote::path(own));
         if !unlike.is_empty() {
             let message = format!("{name} is of another run than {of}: {}", unlike.join("; "));
             return Err(Diagnostic::file(path, message).with_help(OTHER_RUN));
         }
-        let refused = |why| Diagnostic::file(path, format!("{name} does not calibrate: {why}"));
         let more = log.measured().map_err(|why| refused(why).with_help(LOGS))?;
-        // Every argument stands in a dump, also those that a launcher adds to a script.
-        let is_exact = source.is_some() && log.has_arguments();
-        match is_exact.then(|| import::read_run(context, path, &question.given)) {
-            Some(Ok(dump)) => {
-                imported = dump;
-                let note = format!("the arguments in {name} count, not those of {of}");
-                imported.notes.push(note);
-            }
-            _ => context.warn(format!("{name}: {}", more.in_words())),
-        }
+        context.warn(format!("{name}: {}", more.in_words()));
         measured = Some(more);
     }
     let folder = own.parent().unwrap_or(Path::new("")).to_owned();
@@ -187,8 +202,8 @@ fn read(context: &Context<'_>, question: &AdviceQuestion) -> Result<Run, Diagnos
 }
 
 /// What helps against a log of another run.
-const OTHER_RUN: &str = "give the log of this set-up, or the log alone if it begins with the arguments of \
-                         Megatron-LM; without a log the answer is not calibrated";
+const OTHER_RUN: &str = "give the log of this set-up, or the log alone if it begins with its \
+                         configuration; without a log the answer is not calibrated";
 /// What helps against a log without steady iterations.
 const LOGS: &str = "give a log of Megatron-LM, DeepSpeed, NeMo, Primus or torchtitan with its iterations; without a \
                     log the answer is not calibrated";

@@ -75,7 +75,7 @@ impl Parts {
             lengths: Default::default(),
             noise: Default::default(),
         };
-        Imported { document, notes, measured: None, left_out }
+        Imported { document, notes, measured: None, left_out, is_question: false }
     }
 }
 

@@ -11,6 +11,9 @@ pub mod measured;
 mod megatron;
 pub(crate) mod models;
 mod primus;
+mod printed;
+#[cfg(test)]
+mod printed_tests;
 mod python;
 #[cfg(test)]
 mod recipes_tests;
@@ -25,6 +28,7 @@ mod torchtitan;
 pub mod verl;
 mod yaml;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -75,6 +79,8 @@ pub struct Imported {
     pub measured: Option<Measured>,
     /// Arguments that are not known to be harmless, and that the question does not have.
     pub left_out: Vec<String>,
+    /// Whether the file is a question of the planner.
+    pub is_question: bool,
 }
 
 impl Imported {
@@ -124,9 +130,9 @@ struct Format {
     read: fn(&Source<'_>, &Given) -> Result<Imported, Diagnostic>,
 }
 
-/// Scripts and logs of Megatron-LM.
+/// Logs that begin with a configuration, and scripts of Megatron-LM.
 const OF_MEGATRON: [Format; 2] = [
-    Format { is_it: |source| is_dump(source.text), read: of_dump },
+    Format { is_it: printed::is_log, read: printed::of_log },
     Format { is_it: is_script, read: of_script },
 ];
 
@@ -210,25 +216,35 @@ impl Asked {
 /// If it cannot be read, is of no known kind, or lacks what a question needs.
 pub fn read(context: &Context<'_>, path: &Path, given: &Given) -> Result<Asked, Diagnostic> {
     let bytes = context.read_bytes(path, MOST_BYTES)?;
-    // Behind it is the log of steps, in which anything may stand.
-    let head = String::from_utf8_lossy(bytes.get(..HEAD).unwrap_or(&bytes));
-    match step_of_text(context, path, &head, given)? {
-        Some(step) => Ok(Asked::Step(Box::new(step))),
-        None => of_text(context, path, &head, given).map(|plan| Asked::Plan(Box::new(plan))),
+    let text = looked_at(&bytes);
+    let source = Source::new(context, path, &text);
+    match verl::is_script(&source) {
+        true => verl::of_script(&source, given).map(|step| Asked::Step(Box::new(step))),
+        false => of_source(&source, given).map(|plan| Asked::Plan(Box::new(plan))),
     }
 }
 
-/// The step of reinforcement learning that `text`, the launch script `path` of verl, runs; `None` for any other file.
+/// All of a log with a printed configuration, and the start of any other file, behind which anything may stand.
+fn looked_at(bytes: &[u8]) -> Cow<'_, str> {
+    let all = String::from_utf8_lossy(bytes);
+    match bytes.get(..HEAD).filter(|_| printed::all(&all).is_empty()) {
+        Some(head) => String::from_utf8_lossy(head),
+        None => all,
+    }
+}
+
+/// The step of reinforcement learning that the launch script or the log `path` of verl runs; `None` for any other file.
 ///
 /// # Errors
-/// If it has a setting that cannot be used.
-pub fn step_of_text(
+/// If the file cannot be read, or has a setting that cannot be used.
+pub fn read_step(
     context: &Context<'_>,
     path: &Path,
-    text: &str,
     given: &Given,
 ) -> Result<Option<verl::Step>, Diagnostic> {
-    let source = Source::new(context, path, text);
+    let bytes = context.read_bytes(path, MOST_BYTES)?;
+    let text = looked_at(&bytes);
+    let source = Source::new(context, path, &text);
     verl::is_script(&source).then(|| verl::of_script(&source, given)).transpose()
 }
 
@@ -244,7 +260,13 @@ pub fn read_run(context: &Context<'_>, path: &Path, given: &Given) -> Result<Imp
         let text = context.read_toml(path, crate::MAX_FILE)?;
         let document: Document =
             toml::from_str(&text).map_err(|error| Diagnostic::toml(path, &text, &error, &[]))?;
-        return Ok(Imported { document, notes: Vec::new(), measured: None, left_out: Vec::new() });
+        return Ok(Imported {
+            document,
+            notes: Vec::new(),
+            measured: None,
+            left_out: Vec::new(),
+            is_question: true,
+        });
     }
     of_source(&source, given)
 }
@@ -256,6 +278,35 @@ pub fn read_run(context: &Context<'_>, path: &Path, given: &Given) -> Result<Imp
 pub fn read_log(context: &Context<'_>, path: &Path, tokens: f64) -> Result<Log, Diagnostic> {
     let bytes = context.read_bytes(path, MOST_BYTES)?;
     Ok(Log::of(&String::from_utf8_lossy(&bytes), tokens))
+}
+
+/// The run of the log `path` by the configuration that its framework has printed, over that of `script`, with a note on
+/// each contradiction; `None` if there is none.
+///
+/// # Errors
+/// If the file or that configuration cannot be read.
+pub fn read_printed(
+    context: &Context<'_>,
+    path: &Path,
+    given: &Given,
+    script: &Imported,
+) -> Result<Option<Imported>, Diagnostic> {
+    let bytes = context.read_bytes(path, MOST_BYTES)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let source = Source::new(context, path, &text);
+    if script.is_question || !printed::is_log(&source) {
+        return Ok(None);
+    }
+    let mut given = given.clone();
+    let mut own = of_source(&source, &given)?;
+    let cluster = script.document.cluster.first();
+    let devices = cluster.and_then(|one| one.devices.clone()).filter(|_| script.has_devices());
+    if let Some(devices) = devices.filter(|_| !own.has_devices()) {
+        given.devices = Some(devices.into_iter().fold(0, u64::saturating_add));
+        own = of_source(&source, &given)?;
+    }
+    own.notes.extend(measured::contradictions(&own, script));
+    Ok(Some(own))
 }
 
 /// The text of `path`, if it is a launch script with arguments of Megatron-LM.
@@ -300,7 +351,15 @@ fn of_source(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic>
         *machine = simulators::machine(machine).map_err(Diagnostic::new)?;
     }
     let mut imported = (format.read)(source, &given)?;
-    let log = Log::of(source.text, tokens_per_device(&imported.document));
+    if source.printed().is_empty() {
+        measure(&mut imported, source.text);
+    }
+    Ok(imported)
+}
+
+/// Adds the iterations that the log `text` of the run has.
+fn measure(imported: &mut Imported, text: &str) {
+    let log = Log::of(text, tokens_per_device(&imported.document));
     let unlike = log.unlike(&imported.document, imported.has_devices());
     match log.measured() {
         _ if !log.has_iterations() => {}
@@ -313,7 +372,6 @@ fn of_source(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic>
         }
         Err(why) => imported.notes.push(format!("the iterations do not count: {why}")),
     }
-    Ok(imported)
 }
 
 /// The tokens of a step over all devices of `document`.
@@ -326,10 +384,6 @@ pub fn tokens_per_device(document: &Document) -> f64 {
 
 fn is_script(source: &Source<'_>) -> bool {
     source.text.contains("--num-layers") || source.text.contains("--hybrid-layer-pattern")
-}
-
-fn of_dump(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic> {
-    of_megatron(source, &Arguments::of_dump(source.text), given, None)
 }
 
 fn of_script(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic> {

@@ -76,6 +76,19 @@ pub(super) fn of_recipe(source: &Source<'_>, given: &Given) -> Result<Imported, 
     question(source, &chosen(source, &lines, given)?, given)
 }
 
+/// The question of the keys `tree`, every one of a run with the value that it has.
+pub(super) fn of_keys(
+    source: &Source<'_>,
+    tree: Tree,
+    given: &Given,
+) -> Result<Imported, Diagnostic> {
+    let recipe = Recipe { name: String::new(), tree, is_dump: true };
+    match is_configuration(&recipe.tree) {
+        true => question(source, &recipe, given),
+        false => Err(source.wrong("it is no configuration of a training run that is known")),
+    }
+}
+
 fn question(source: &Source<'_>, recipe: &Recipe, given: &Given) -> Result<Imported, Diagnostic> {
     let mut given = given.clone();
     given.machine = given.machine.or_else(|| machine_in(&recipe.name));
@@ -86,7 +99,7 @@ fn question(source: &Source<'_>, recipe: &Recipe, given: &Given) -> Result<Impor
         }
         false => megatron::question(source, recipe, &given)?,
     };
-    if recipe.name != PRETRAIN {
+    if recipe.name != PRETRAIN && !recipe.name.is_empty() {
         imported.document.title = Some(recipe.name.clone());
     }
     Ok(imported)

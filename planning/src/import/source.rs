@@ -9,6 +9,7 @@ use question::quote;
 use serde_json::Value;
 
 use super::arguments::{Arguments, Wrong};
+use super::printed::{self, Printed};
 use super::{Given, Imported, models, simulators, yaml};
 use crate::SizesDocument;
 
@@ -23,6 +24,7 @@ pub(super) struct Source<'a> {
     pub(super) text: &'a str,
     context: &'a Context<'a>,
     tree: OnceCell<Tree>,
+    printed: OnceCell<Vec<Printed>>,
 }
 
 /// Keys and values of a text.
@@ -35,12 +37,17 @@ struct Tree {
 
 impl<'a> Source<'a> {
     pub(super) fn new(context: &'a Context<'a>, path: &'a Path, text: &'a str) -> Self {
-        Self { path, text, context, tree: OnceCell::new() }
+        Self { path, text, context, tree: OnceCell::new(), printed: OnceCell::new() }
     }
 
     /// The tree of keys; null for a text that is no TOML, JSON or YAML.
     pub(super) fn tree(&self) -> &Value {
         &self.parsed().value
+    }
+
+    /// The configurations that frameworks have printed in it.
+    pub(super) fn printed(&self) -> &[Printed] {
+        self.printed.get_or_init(|| printed::all(self.text))
     }
 
     /// Whether it is TOML.
