@@ -155,7 +155,7 @@ fn formats() -> impl Iterator<Item = &'static Format> {
 }
 
 /// The files that are read, for an error about another one.
-const KINDS: &str = "give a launch script or a log of Megatron-LM, a job file of torchtitan, an \
+const KINDS: &str = "give a launch script of Megatron-LM, a log with a printed configuration, a job file of torchtitan, an \
                      experiment of Primus, a recipe of Megatron-Bridge, NeMo or torchtitan, a \
                      configuration of MaxText, or JSON of SimuMax or Calculon";
 
