@@ -5,7 +5,6 @@
 mod against_python;
 pub(super) mod dump;
 mod expression;
-mod literal;
 mod megatron;
 mod reader;
 #[cfg(test)]

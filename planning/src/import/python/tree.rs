@@ -54,17 +54,15 @@ impl Reader<'_> {
             Value::Object(at) => *at,
         };
         let own = &self.objects[at];
-        let mut parts =
-            own.of.iter().map(|part| self.tree(part, depth + 1, count)).collect::<Vec<_>>();
+        let parts: Tree = own.of.iter().map(|part| self.tree(part, depth + 1, count)).collect();
         if own.class == "[]" {
-            return own.lost.map_or(Tree::Array(parts), |line| json!({ UNREAD: line }));
+            return own.lost.map_or(parts, |line| json!({ UNREAD: line }));
         }
-        let mut all = Map::new();
-        if own.class != "{}" {
-            all.insert("class".to_owned(), Tree::from(own.class.as_str()));
-            all.insert("of".to_owned(), Tree::Array(std::mem::take(&mut parts)));
-            all.insert(LINE.to_owned(), Tree::from(own.line));
-        }
+        let mut all = Map::from_iter([
+            ("class".to_owned(), own.class.as_str().into()),
+            ("of".to_owned(), parts),
+            (LINE.to_owned(), own.line.into()),
+        ]);
         all.extend(own.lost.map(|line| (LOST.to_owned(), Tree::from(line))));
         for (key, field) in
             own.fields.iter().filter(|(key, field)| !self.is_of_base(at, key, field))
@@ -76,14 +74,10 @@ impl Reader<'_> {
 
     /// Whether a field is only asked for, never set.
     fn is_of_base(&self, at: usize, key: &str, field: &Value) -> bool {
-        let Value::Object(own) = field else { return false };
-        let own = &self.objects[*own];
-        let is_home = own.home.as_ref().is_some_and(|(home, name)| *home == at && name == key);
-        is_home
+        let Value::Object(inner) = field else { return false };
+        let own = &self.objects[*inner];
+        own.home.as_ref().is_some_and(|(home, name)| *home == at && name == key)
             && own.lost.is_none()
-            && own.fields.iter().all(|(key, inner)| match field {
-                Value::Object(at) => self.is_of_base(*at, key, inner),
-                _ => false,
-            })
+            && own.fields.iter().all(|(key, field)| self.is_of_base(*inner, key, field))
     }
 }

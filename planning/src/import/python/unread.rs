@@ -23,6 +23,7 @@ impl Reader<'_> {
         while let Some(value) = all.pop() {
             match value {
                 Value::Unknown(_) | Value::Function(_) => return None,
+                Value::Outside(name) if has(ANYTHING, name) => return None,
                 Value::Object(at) if seen.insert(*at) => {
                     let own = &self.objects[*at];
                     all.extend(own.of.iter().chain(own.fields.values()));
@@ -37,16 +38,8 @@ impl Reader<'_> {
         Some(seen)
     }
 
-    /// Takes all that `value` holds as not known, and all if it may be anything.
-    fn lose(&mut self, value: &Value) {
-        match value {
-            Value::Outside(name) if !has(ANYTHING, name) => {}
-            value => self.lose_reached(std::iter::once(value)),
-        }
-    }
-
     /// Takes all objects that `values` hold as not known, and all if they may hold any.
-    pub(super) fn lose_reached<'v>(&mut self, values: impl Iterator<Item = &'v Value>) {
+    pub(super) fn lose<'v>(&mut self, values: impl Iterator<Item = &'v Value>) {
         match self.reached(values) {
             Some(all) => all.into_iter().for_each(|at| self.lose_one(at)),
             None => self.lose_all(),
@@ -62,7 +55,7 @@ impl Reader<'_> {
             .for_each(|own| *own = Value::Unknown(line));
     }
 
-    pub(super) fn lose_one(&mut self, at: usize) {
+    fn lose_one(&mut self, at: usize) {
         self.changes += 1;
         let (line, own) = (self.line, &mut self.objects[at]);
         self.steps += own.fields.len() + own.of.len() + 1;
@@ -84,83 +77,70 @@ impl Reader<'_> {
         let mut all = Vec::new();
         below(line, &mut all);
         self.line = line.number;
-        for line in &all {
+        // A loop may come by once more, with other names.
+        for line in all.iter().chain(&all) {
             match begins(&line.tokens, "from import") {
                 true => drop(self.import(line, false)),
                 false => self.scan(&line.tokens),
             }
         }
-        // A loop may come by once more, with other names.
-        all.iter().for_each(|line| self.called(&line.tokens));
         let mut words = all.iter().flat_map(|line| &line.tokens);
         let is_inner = self.frames.len() > 1 && words.any(|word| word.is("return"));
         is_inner.then_some(Value::Unknown(line.number))
     }
 
-    /// Takes what `tokens` may set as not known.
+    /// Takes what `tokens` may set as not known: names and fields that they assign, and what calls may change.
     pub(super) fn scan(&mut self, tokens: &[Token]) {
         self.steps += tokens.len();
-        self.written(tokens);
-        self.called(tokens);
-    }
-
-    /// Takes the names and fields that `tokens` assign as not known.
-    fn written(&mut self, tokens: &[Token]) {
-        let mut is_target = vec![begins(tokens, "del case"); tokens.len()];
-        let (mut depth, mut is_for) = (0, false);
-        for (at, token) in tokens.iter().enumerate() {
-            depth += token.step();
-            is_for = token.is("for") || is_for && !token.is("in");
-            is_target[at] |= is_for
-                || at > 0 && ["as", "def", "class"].iter().any(|word| tokens[at - 1].is(word));
-            match token {
-                Token::Mark(":=") => is_target[at.saturating_sub(1)] = true,
-                Token::Mark(mark) if depth == 0 && has(ASSIGN, mark) => {
-                    is_target[..at].fill(true);
-                    // A list changes where it lies.
-                    if *mark != "=" {
-                        let old = self.read(&tokens[..at]).unwrap_or(Value::Unknown(self.line));
-                        let is_of_base = |at: &usize| self.objects[*at].home.is_some();
-                        if !matches!(&old, Value::Object(at) if is_of_base(at)) {
-                            self.lose(&old);
-                        }
-                    }
-                }
-                _ => {}
-            }
-        }
-        for (at, token) in tokens.iter().enumerate().filter(|(at, _)| is_target[*at]) {
-            let is_field = at > 0 && tokens[at - 1].is(".");
-            match (token, tokens.get(at + 1)) {
-                (Token::Text(key), _) => self.unset(key),
-                (Token::Name(_), Some(Token::Mark("."))) => {}
-                (Token::Name(name), Some(Token::Mark("["))) if !is_field => {
-                    self.lose(&self.named(name));
-                }
-                (Token::Name(field), _) if is_field => self.unset(field),
-                (Token::Name(name), _) => self.bind(name, Value::Unknown(self.line)),
-                _ => {}
-            }
-        }
-    }
-
-    /// Takes what calls in `tokens` may change as not known.
-    fn called(&mut self, tokens: &[Token]) {
         let is_own = |word: &str| self.frames.iter().any(|own| own.contains_key(word));
         let is_pure = |word: &str| has(WORDS, word) || has(PURE, word) && !is_own(word);
         let is_call = |pair: &[Token]| match &pair[0] {
             Token::Name(word) => pair[1].is("(") && !is_pure(word),
             before => pair[1].is("(") && (before.is(")") || before.is("]")),
         };
-        if begins(tokens, "def class") || !tokens.windows(2).any(is_call) {
-            return;
+        let is_called = !begins(tokens, "def class") && tokens.windows(2).any(is_call);
+        let (mut depth, mut is_for, mut end) = (0, begins(tokens, "del case"), 0);
+        for (at, token) in tokens.iter().enumerate() {
+            depth += token.step();
+            if let Token::Mark(mark) = token
+                && depth == 0
+                && has(ASSIGN, mark)
+            {
+                end = at;
+                if *mark != "=" {
+                    // A list changes where it lies.
+                    match self.read(&tokens[..at]).unwrap_or(Value::Unknown(self.line)) {
+                        Value::Object(own) if self.objects[own].home.is_some() => {}
+                        old => self.lose(std::iter::once(&old)),
+                    }
+                }
+            }
         }
         for (at, token) in tokens.iter().enumerate() {
+            let before = at.checked_sub(1).map(|at| &tokens[at]);
+            let behind = tokens.get(at + 1);
+            let is = |own: Option<&Token>, word: &str| own.is_some_and(|own| own.is(word));
+            is_for = token.is("for") || is_for && !token.is("in");
+            let is_target = at < end
+                || is_for
+                || is(behind, ":=")
+                || ["as", "def", "class"].iter().any(|word| is(before, word));
             match token {
-                Token::Name(name) if at == 0 || !tokens[at - 1].is(".") => {
-                    self.lose(&self.named(name));
+                Token::Text(key) if is_target || is_called => self.unset(key),
+                Token::Name(name) if is(before, ".") => {
+                    if is_target && !is(behind, ".") {
+                        self.unset(name);
+                    }
                 }
-                Token::Text(key) => self.unset(key),
+                Token::Name(name) => {
+                    let value = self.named(name);
+                    if is_called || is_target && is(behind, "[") {
+                        self.lose(std::iter::once(&value));
+                    }
+                    if is_target && !is(behind, ".") && !is(behind, "[") {
+                        self.bind(name, Value::Unknown(self.line));
+                    }
+                }
                 _ => {}
             }
         }
