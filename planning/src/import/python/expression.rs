@@ -44,14 +44,8 @@ struct Parts {
     named: Names,
     /// Whether there are others.
     is_open: bool,
-    /// How many objects there were before.
-    before: usize,
-}
-
-impl Parts {
-    fn all(&self) -> impl Iterator<Item = &Value> {
-        self.plain.iter().chain(self.named.values())
-    }
+    /// Whether any may hold an object that is not new.
+    has_objects: bool,
 }
 
 impl Reader<'_> {
@@ -133,8 +127,14 @@ impl Reader<'_> {
                 name => self.named(name),
             },
             Token::Number(text) => Value::Plain(number(text)?),
-            // Those that follow it are not read.
-            Token::Text(text) => Value::Plain(text.as_str().into()),
+            Token::Text(text) => {
+                let mut text = text.clone();
+                while let Some(Token::Text(more)) = cursor.tokens.get(cursor.at) {
+                    text += more;
+                    cursor.at += 1;
+                }
+                Value::Plain(text.into())
+            }
             Token::Formatted => Value::Unknown(self.line),
             Token::Mark("(") => {
                 let mut parts = self.parts(cursor, ")")?;
@@ -165,8 +165,9 @@ impl Reader<'_> {
 
     /// The parts up to the bracket `end`.
     fn parts(&mut self, cursor: &mut Cursor<'_>, end: &str) -> Option<Parts> {
-        let (plain, named, before) = (Vec::new(), Names::new(), self.objects.len());
-        let mut parts = Parts { plain, named, is_open: false, before };
+        let (plain, named) = (Vec::new(), Names::new());
+        let mut parts = Parts { plain, named, is_open: false, has_objects: false };
+        let first = cursor.at;
         let ends = format!(", {end}");
         while !cursor.take(end) {
             let key = match cursor.tokens.get(cursor.at..cursor.at + 2) {
@@ -183,18 +184,18 @@ impl Reader<'_> {
                     inner += cursor.next()?.step();
                 }
                 self.scan(&cursor.tokens[begin..cursor.at]);
+                parts.is_open |= key.is_none();
             }
-            match (value, key) {
-                (value, Some(key)) => {
-                    drop(parts.named.insert(key, value.unwrap_or(Value::Unknown(self.line))));
-                }
-                (Some(value), None) => parts.plain.push(value),
-                (None, None) => parts.is_open = true,
+            let value = value.unwrap_or(Value::Unknown(self.line));
+            match key {
+                Some(key) => drop(parts.named.insert(key, value)),
+                None => parts.plain.push(value),
             }
             if !cursor.take(",") && !cursor.is(end) {
                 return None;
             }
         }
+        parts.has_objects = self.has_objects(&cursor.tokens[first..cursor.at]);
         Some(parts)
     }
 
@@ -209,45 +210,40 @@ impl Reader<'_> {
             Value::Object(at) => *at,
             _ => return Value::Unknown(self.line),
         };
-        if let Some(value) = self.objects[at].fields.get(name) {
-            return value.clone();
+        match self.objects[at].fields.get(name) {
+            Some(Value::Base(at)) => return Value::Object(*at),
+            Some(value) => return value.clone(),
+            None => {}
         }
-        let made = self.object("", Vec::new(), Names::new());
-        let lost = self.objects[at].lost;
-        if let Some(own) = self.objects.last_mut() {
-            (own.lost, own.home) = (lost, Some((at, name.to_owned())));
-        }
-        self.objects[at].fields.insert(name.to_owned(), made.clone());
-        made
+        let (lost, made) = (self.objects[at].lost, self.objects.len());
+        self.object("", Vec::new(), Names::new());
+        self.objects[made].lost = lost;
+        self.objects[at].fields.insert(name.to_owned(), Value::Base(made));
+        Value::Object(made)
     }
 
     fn method(&mut self, owner: &Value, name: &str, mut parts: Parts) -> Value {
         let at = match owner {
-            Value::Plain(_) => return self.changed(&parts),
+            Value::Plain(_) if !parts.has_objects => return Value::Unknown(self.line),
             Value::Object(at) if !self.objects[*at].fields.contains_key(name) => *at,
             owner => {
                 let callee = self.field(owner, name);
                 return self.call(&callee, parts);
             }
         };
-        let own = &self.objects[at];
+        let (line, own) = (self.line, &mut self.objects[at]);
+        if own.class == "[]" && !parts.has_objects {
+            own.lost = Some(line);
+            return Value::Unknown(line);
+        }
         let class = format!("{}.{name}", own.class);
-        parts.plain.insert(0, owner.clone());
-        if is_class(own.class.split('.').next().unwrap_or_default())
-            && own.class.contains('.')
-            && own.fields.is_empty()
-            && class.len() < 200
-        {
+        let is_of_class = is_class(own.class.split('.').next().unwrap_or_default());
+        if is_of_class && own.class.contains('.') && own.fields.is_empty() && class.len() < 200 {
             // A model by the name that it was made of.
+            parts.plain.insert(0, owner.clone());
             return self.object(&class, parts.plain, parts.named);
         }
-        self.changed(&parts)
-    }
-
-    /// Takes the arguments as changed, and all if one of them may be any object.
-    fn changed(&mut self, parts: &Parts) -> Value {
-        self.lose(parts.all());
-        Value::Unknown(self.line)
+        self.anything()
     }
 
     /// A value of which nothing is known, not even what it has changed.
@@ -280,10 +276,8 @@ impl Reader<'_> {
             }
             parts.plain.drain(..1.min(parts.plain.len()));
         } else if !is_class(&class) {
-            let own = self.reached(parts.all());
-            let is_new = own.is_some_and(|own| own.iter().all(|at| *at >= parts.before));
-            if parts.is_open || !is_new {
-                return self.changed(&parts);
+            if parts.is_open || parts.has_objects {
+                return self.anything();
             }
             // A mark of arguments by name, of which only the function knows what they set.
             parts.plain.extend((!parts.named.is_empty()).then(|| Value::Plain(true.into())));

@@ -17,6 +17,8 @@ pub(super) enum Value {
     Plain(Tree),
     /// The place of an object among all.
     Object(usize),
+    /// The same in a field that is only asked for, never set.
+    Base(usize),
     /// A name that the file does not define.
     Outside(String),
     Function(usize),
@@ -34,8 +36,6 @@ pub(super) struct Object {
     pub(super) line: usize,
     /// The line that may have set any of its fields.
     pub(super) lost: Option<usize>,
-    /// The object and the field that it is of, if the file has not set it.
-    pub(super) home: Option<(usize, String)>,
 }
 
 /// Parameters of a function, each with its star and its default.
@@ -122,7 +122,7 @@ impl<'a> Reader<'a> {
                     }
                 }
                 "def" => self.define(&lines[..at], line),
-                "from" | "import" => self.import(line, true),
+                "from" | "import" => self.import(&line.tokens),
                 "return" if line.tokens.len() == 1 => Some(Value::Plain(Tree::Null)),
                 "return" => self.read(&line.tokens[1..]).or_else(|| self.unread(line)),
                 word if has(SET_NOTHING, word) => None,
@@ -157,20 +157,17 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Binds the names of an import; in a branch they may have their old values.
-    pub(super) fn import(&mut self, line: &Line, is_sure: bool) -> Option<Value> {
-        let words = line.tokens.iter().skip_while(|token| !token.is("import")).skip(1);
-        let words: Vec<&Token> = words.filter(|token| !token.is("(") && !token.is(")")).collect();
-        for part in words.split(|token| token.is(",")) {
-            let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };
-            let (Some(first), Some(last)) = (first.name(), last.name()) else {
-                self.lose_all();
-                continue;
-            };
-            let own = if part.iter().any(|word| word.is("as")) { last } else { first };
-            let is_known = is_sure || matches!(self.named(own), Value::Outside(_));
-            let outside = Value::Outside(first.to_owned());
-            self.bind(own, if is_known { outside } else { Value::Unknown(line.number) });
+    /// Binds the names of an import.
+    fn import(&mut self, tokens: &[Token]) -> Option<Value> {
+        if tokens.last()?.is("*") {
+            self.lose_all();
+        }
+        let words = tokens.iter().skip_while(|token| !token.is("import")).skip(1);
+        let words: Vec<&str> = words.filter_map(Token::name).collect();
+        for (at, name) in words.iter().enumerate() {
+            let is_other = at > 1 && words[at - 1] == "as";
+            let of = if is_other { words[at - 2] } else { name };
+            self.bind(name, Value::Outside(of.to_owned()));
         }
         None
     }
@@ -298,7 +295,7 @@ impl<'a> Reader<'a> {
 
     pub(super) fn object(&mut self, class: &str, of: Vec<Value>, fields: Names) -> Value {
         let (class, line) = (class.to_owned(), self.line);
-        self.objects.push(Object { class, of, fields, line, lost: None, home: None });
+        self.objects.push(Object { class, of, fields, line, lost: None });
         Value::Object(self.objects.len() - 1)
     }
 }

@@ -51,7 +51,7 @@ impl Reader<'_> {
             }
             Value::Outside(name) => return json!({ "class": name, LINE: self.line }),
             Value::Function(_) => return json!({ "class": "function", LINE: self.line }),
-            Value::Object(at) => *at,
+            Value::Object(at) | Value::Base(at) => *at,
         };
         let own = &self.objects[at];
         let parts: Tree = own.of.iter().map(|part| self.tree(part, depth + 1, count)).collect();
@@ -64,20 +64,16 @@ impl Reader<'_> {
             (LINE.to_owned(), own.line.into()),
         ]);
         all.extend(own.lost.map(|line| (LOST.to_owned(), Tree::from(line))));
-        for (key, field) in
-            own.fields.iter().filter(|(key, field)| !self.is_of_base(at, key, field))
-        {
+        for (key, field) in own.fields.iter().filter(|(_, field)| !self.is_of_base(field)) {
             all.insert(key.clone(), self.tree(field, depth + 1, count));
         }
         Tree::Object(all)
     }
 
     /// Whether a field is only asked for, never set.
-    fn is_of_base(&self, at: usize, key: &str, field: &Value) -> bool {
-        let Value::Object(inner) = field else { return false };
-        let own = &self.objects[*inner];
-        own.home.as_ref().is_some_and(|(home, name)| *home == at && name == key)
-            && own.lost.is_none()
-            && own.fields.iter().all(|(key, field)| self.is_of_base(*inner, key, field))
+    fn is_of_base(&self, field: &Value) -> bool {
+        let Value::Base(at) = field else { return false };
+        let own = &self.objects[*at];
+        own.lost.is_none() && own.fields.values().all(|field| self.is_of_base(field))
     }
 }

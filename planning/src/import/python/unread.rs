@@ -1,7 +1,5 @@
 //! Statements that are not read: what they may set is not known from there on.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::expression::PURE;
 use super::reader::{ASSIGN, Reader, Value, begins, below, has};
 use super::tokens::{Line, Token};
@@ -11,59 +9,29 @@ pub(super) const ANYTHING: &str = "exec eval compile globals locals vars delattr
 /// Words before brackets that are no call.
 const WORDS: &str =
     "if elif else and or not in is return while for with assert except del match case raise";
+/// Statements of which all names may be bound.
+const BINDING: &str = "with except del case async class def import from match global nonlocal";
 
 impl Reader<'_> {
-    /// The objects that `values` hold; none if they may hold any.
-    pub(super) fn reached<'v>(
-        &self,
-        values: impl Iterator<Item = &'v Value>,
-    ) -> Option<BTreeSet<usize>> {
-        let mut all: Vec<&Value> = values.collect();
-        let mut seen = BTreeSet::new();
-        while let Some(value) = all.pop() {
-            match value {
-                Value::Unknown(_) | Value::Function(_) => return None,
-                Value::Outside(name) if has(ANYTHING, name) => return None,
-                Value::Object(at) if seen.insert(*at) => {
-                    let own = &self.objects[*at];
-                    all.extend(own.of.iter().chain(own.fields.values()));
-                    // It may be a method of the object above.
-                    seen.extend(
-                        own.home.iter().filter(|_| own.fields.is_empty()).map(|(home, _)| *home),
-                    );
-                }
-                _ => {}
-            }
-        }
-        Some(seen)
-    }
-
-    /// Takes all objects that `values` hold as not known, and all if they may hold any.
-    pub(super) fn lose<'v>(&mut self, values: impl Iterator<Item = &'v Value>) {
-        match self.reached(values) {
-            Some(all) => all.into_iter().for_each(|at| self.lose_one(at)),
-            None => self.lose_all(),
-        }
-    }
-
+    /// Takes all as not known: fields of objects, parts of lists, and names.
     pub(super) fn lose_all(&mut self) {
-        (0..self.objects.len()).for_each(|at| self.lose_one(at));
-        let line = self.line;
-        self.steps += self.frames.iter().map(BTreeMap::len).sum::<usize>();
-        let all = self.frames.iter_mut().flat_map(BTreeMap::values_mut);
-        all.filter(|own| matches!(own, Value::Plain(_)))
-            .for_each(|own| *own = Value::Unknown(line));
-    }
-
-    fn lose_one(&mut self, at: usize) {
         self.changes += 1;
-        let (line, own) = (self.line, &mut self.objects[at]);
-        self.steps += own.fields.len() + own.of.len() + 1;
-        own.lost = Some(line);
-        let parts = own.of.iter_mut().filter(|_| own.class == "[]");
-        let all = parts.chain(own.fields.values_mut());
-        all.filter(|own| !matches!(own, Value::Object(_)))
-            .for_each(|own| *own = Value::Unknown(line));
+        let line = self.line;
+        let is_lost = |own: &&mut Value| !matches!(own, Value::Object(_) | Value::Base(_));
+        for own in &mut self.objects {
+            self.steps += own.fields.len() + own.of.len() + 1;
+            own.lost = Some(line);
+            let parts = own.of.iter_mut().filter(|_| own.class == "[]");
+            parts
+                .chain(own.fields.values_mut())
+                .filter(is_lost)
+                .for_each(|own| *own = Value::Unknown(line));
+        }
+        for own in &mut self.frames {
+            self.steps += own.len();
+            let plain = own.values_mut().filter(|own| matches!(own, Value::Plain(_)));
+            plain.for_each(|own| *own = Value::Unknown(line));
+        }
     }
 
     /// Takes `field` of every object as not known.
@@ -78,18 +46,36 @@ impl Reader<'_> {
         below(line, &mut all);
         self.line = line.number;
         // A loop may come by once more, with other names.
-        for line in all.iter().chain(&all) {
-            match begins(&line.tokens, "from import") {
-                true => drop(self.import(line, false)),
-                false => self.scan(&line.tokens),
-            }
-        }
+        all.iter().chain(&all).for_each(|line| self.scan(&line.tokens));
         let mut words = all.iter().flat_map(|line| &line.tokens);
         let is_inner = self.frames.len() > 1 && words.any(|word| word.is("return"));
         is_inner.then_some(Value::Unknown(line.number))
     }
 
-    /// Takes what `tokens` may set as not known: names and fields that they assign, and what calls may change.
+    /// Whether `tokens` may hold an object that is not new.
+    pub(super) fn has_objects(&self, tokens: &[Token]) -> bool {
+        tokens.iter().enumerate().any(|(at, token)| {
+            let is_field = at > 0 && tokens[at - 1].is(".");
+            let is_key = tokens.get(at + 1).is_some_and(|next| next.is("="));
+            let name = token.name().filter(|_| !is_field && !is_key);
+            name.is_some_and(|name| match self.named(name) {
+                Value::Outside(name) => has(ANYTHING, &name),
+                value => !matches!(value, Value::Plain(_)),
+            })
+        })
+    }
+
+    /// Whether an operator may change the object in `tokens`, not only the field or the name.
+    fn is_changed(&mut self, tokens: &[Token]) -> bool {
+        match self.read(tokens) {
+            Some(Value::Object(at)) => !self.objects[at].class.is_empty(),
+            // It is this statement that has made it unknown.
+            Some(Value::Unknown(line)) => line != self.line,
+            value => !matches!(value, Some(Value::Plain(_))),
+        }
+    }
+
+    /// Takes what `tokens` may set as not known: all where they call, else names and fields that they assign.
     pub(super) fn scan(&mut self, tokens: &[Token]) {
         self.steps += tokens.len();
         let is_own = |word: &str| self.frames.iter().any(|own| own.contains_key(word));
@@ -98,49 +84,38 @@ impl Reader<'_> {
             Token::Name(word) => pair[1].is("(") && !is_pure(word),
             before => pair[1].is("(") && (before.is(")") || before.is("]")),
         };
-        let is_called = !begins(tokens, "def class") && tokens.windows(2).any(is_call);
-        let (mut depth, mut is_for, mut end) = (0, begins(tokens, "del case"), 0);
+        let (mut depth, mut end) = (0, 0);
+        let mut is_any = !begins(tokens, "def class")
+            && tokens.windows(2).any(is_call)
+            && self.has_objects(tokens);
         for (at, token) in tokens.iter().enumerate() {
             depth += token.step();
             if let Token::Mark(mark) = token
-                && depth == 0
                 && has(ASSIGN, mark)
+                && depth == 0
             {
                 end = at;
-                if *mark != "=" {
-                    // A list changes where it lies.
-                    match self.read(&tokens[..at]).unwrap_or(Value::Unknown(self.line)) {
-                        Value::Object(own) if self.objects[own].home.is_some() => {}
-                        old => self.lose(std::iter::once(&old)),
-                    }
-                }
+                // A list changes where it lies.
+                is_any |= *mark != "=" && self.is_changed(&tokens[..at]);
             }
         }
+        if is_any {
+            self.lose_all();
+        }
+        let (is_all, mut is_for) = (begins(tokens, BINDING), false);
         for (at, token) in tokens.iter().enumerate() {
+            let is = |own: Option<&Token>, words: &str| {
+                own.is_some_and(|own| words.split(' ').any(|word| own.is(word)))
+            };
             let before = at.checked_sub(1).map(|at| &tokens[at]);
             let behind = tokens.get(at + 1);
-            let is = |own: Option<&Token>, word: &str| own.is_some_and(|own| own.is(word));
             is_for = token.is("for") || is_for && !token.is("in");
-            let is_target = at < end
-                || is_for
-                || is(behind, ":=")
-                || ["as", "def", "class"].iter().any(|word| is(before, word));
+            let is_target = at < end || is_for || is_all || is(behind, ":=") || is(before, "as");
             match token {
-                Token::Text(key) if is_target || is_called => self.unset(key),
-                Token::Name(name) if is(before, ".") => {
-                    if is_target && !is(behind, ".") {
-                        self.unset(name);
-                    }
-                }
-                Token::Name(name) => {
-                    let value = self.named(name);
-                    if is_called || is_target && is(behind, "[") {
-                        self.lose(std::iter::once(&value));
-                    }
-                    if is_target && !is(behind, ".") && !is(behind, "[") {
-                        self.bind(name, Value::Unknown(self.line));
-                    }
-                }
+                _ if !is_target || is(behind, ".") => {}
+                Token::Mark("[") => self.lose_all(),
+                Token::Name(field) if is(before, ".") => self.unset(field),
+                Token::Name(name) => self.bind(name, Value::Unknown(self.line)),
                 _ => {}
             }
         }
