@@ -139,7 +139,7 @@ const OF_MEGATRON: [Format; 2] = [
 /// Files of all other kinds.
 #[cfg(feature = "recipes")]
 const OTHERS: &[Format] = &[
-    Format { is_it: python::dump::is_dump, read: python::dump::of_dump },
+    Format { is_it: python::is_dump, read: python::of_dump },
     Format { is_it: python::is_recipe, read: python::of_recipe },
     Format { is_it: torchtitan::is_job, read: torchtitan::of_job },
     Format { is_it: primus::is_experiment, read: primus::of_experiment },

@@ -282,13 +282,15 @@ fn question(source: &Source<'_>, one: &Printed, given: &Given) -> Result<Importe
             let given = Given { devices, ..given.clone() };
             match tree.get("model_spec") {
                 None => torchtitan::of_arguments(source, &Arguments::of_tree(tree), &given, None),
-                Some(_) => {
-                    python::of_keys(source, keys::of_main(tree, before).map_err(wrong)?, &given)
-                }
+                Some(_) => python::of_keys(
+                    source,
+                    ("", keys::of_main(tree, before).map_err(wrong)?),
+                    &given,
+                ),
             }
         }
-        Kind::Nemo => python::of_keys(source, keys::of_nemo(tree).map_err(wrong)?, given),
-        Kind::Recipe => python::of_keys(source, keys::of_bridge(tree), given),
+        Kind::Nemo => python::of_keys(source, ("", keys::of_nemo(tree).map_err(wrong)?), given),
+        Kind::Recipe => python::of_keys(source, ("", keys::of_bridge(tree)), given),
         Kind::Step => Err(source.wrong("it is a step of reinforcement learning")),
     }
 }

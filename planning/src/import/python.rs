@@ -1,9 +1,8 @@
 //! Recipes in Python: of Megatron-Bridge, NeMo and torchtitan. Nothing of them is run: literals are read, and a key
-//! that anything else sets is not known.
+//! that anything else sets is not known. What Python itself writes of a recipe is read whole.
 
 #[cfg(test)]
 mod against_python;
-pub(super) mod dump;
 mod expression;
 mod megatron;
 mod reader;
@@ -37,18 +36,20 @@ const WORDS: [&str; 9] = [
     "global_batch_size",
     "pretrain_config",
 ];
-
 /// The recipe of pre-training in a file of NeMo.
 const PRETRAIN: &str = "pretrain_recipe";
-
+/// Words in names of recipes of other training.
+const OTHERS: [&str; 4] = ["finetune", "sft", "peft", "lora"];
 /// Keys of a set-up of torchtitan, which are named where they are not known.
 const ESSENTIAL: &str = "parallelism.tensor-parallel-degree parallelism.pipeline-parallel-degree \
                          parallelism.context-parallel-degree parallelism.expert-parallel-degree \
                          training.num-tokens-per-microbatch-per-dp-rank training.max-context-length";
-
 /// The most recipes that an error names.
 const MOST_NAMED: usize = 12;
-
+/// The key that a file of `python -m debubble.recipe` begins with.
+const HEADER: &str = "debubble_recipe";
+/// The deepest nesting of keys.
+const MOST_DEEP: usize = 64;
 /// The file that says all of a recipe.
 pub(super) const DUMP: &str = "the log of a run, or what `python -m debubble.recipe MODULE:FUNCTION` writes where the \
                                framework is installed";
@@ -75,13 +76,37 @@ pub(super) fn of_recipe(source: &Source<'_>, given: &Given) -> Result<Imported, 
     question(source, &chosen(source, &lines, given)?, given)
 }
 
-/// The question of the keys `tree`, every one of a run with the value that it has.
+/// Whether `source` is a file that `python -m debubble.recipe` writes.
+pub(super) fn is_dump(source: &Source<'_>) -> bool {
+    source.text.trim_start().starts_with('{') && source.tree().get(HEADER).is_some()
+}
+
+/// The question of one.
+pub(super) fn of_dump(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic> {
+    let mut tree = Tree::Object(Map::new());
+    let set = |tree: &mut Tree, name: &str, value: &Tree| {
+        let mut place = tree;
+        for part in name.split('.').take(MOST_DEEP) {
+            place = place.as_object_mut()?.entry(part).or_insert_with(|| Tree::Object(Map::new()));
+        }
+        *place = value.clone();
+        Some(())
+    };
+    for (name, value) in source.tree().get("keys").and_then(Tree::as_object).into_iter().flatten() {
+        let two = || source.wrong(&format!("{name}: it is two values"));
+        set(&mut tree, name, value).ok_or_else(two)?;
+    }
+    let name = source.tree().pointer("/debubble_recipe/function").and_then(Tree::as_str);
+    of_keys(source, (name.unwrap_or_default(), tree), given)
+}
+
+/// The question of a name and keys, every one of a run with the value that it has.
 pub(super) fn of_keys(
     source: &Source<'_>,
-    tree: Tree,
+    (name, tree): (&str, Tree),
     given: &Given,
 ) -> Result<Imported, Diagnostic> {
-    let recipe = Recipe { name: String::new(), tree, is_dump: true };
+    let recipe = Recipe { name: name.to_owned(), tree, is_dump: true };
     match is_configuration(&recipe.tree) {
         true => question(source, &recipe, given),
         false => Err(source.wrong("it is no configuration of a training run that is known")),
@@ -92,10 +117,7 @@ fn question(source: &Source<'_>, recipe: &Recipe, given: &Given) -> Result<Impor
     let mut given = given.clone();
     given.machine = given.machine.or_else(|| machine_in(&recipe.name));
     let mut imported = match is_torchtitan(&recipe.tree) {
-        true => {
-            given.devices = given.devices.or_else(|| devices_in(&recipe.name));
-            of_torchtitan(source, recipe, &given)?
-        }
+        true => of_torchtitan(source, recipe, &mut given)?,
         false => megatron::question(source, recipe, &given)?,
     };
     if recipe.name != PRETRAIN && !recipe.name.is_empty() {
@@ -113,38 +135,37 @@ fn complete(
     arguments: &mut Arguments,
 ) -> Option<String> {
     let paths = paths.iter().filter(|_| !recipe.is_dump);
-    let class =
-        |own: &Tree| own.get("class")?.as_str().filter(|own| is_function(own)).map(quote::clip);
     let objects: Vec<&Tree> = paths.filter_map(|path| recipe.tree.pointer(path)).collect();
+    let class =
+        |own: &&Tree| own.get("class")?.as_str().filter(|own| is_function(own)).map(quote::clip);
     let line = |own: &&Tree| {
         // A function with arguments sets other keys by them.
         let is_made_of = class(own).is_some() && own.pointer("/of/0").is_some();
         let lost = own.get(UNREAD).or(own.get(LOST)).and_then(Tree::as_u64);
         lost.or_else(|| line_of(own).filter(|_| is_made_of))
     };
-    let open = |arguments: &Arguments| {
-        let names = names.split_ascii_whitespace().filter(|name| !arguments.is_set(name));
-        names.map(str::to_owned).collect::<Vec<String>>()
-    };
+    let mut taken = Vec::new();
     let lost = objects.iter().find_map(line);
-    for name in lost.map_or(Vec::new(), |_| open(arguments)) {
-        arguments.set_unknown(&name, lost.unwrap_or_default(), true);
+    for name in names.split_ascii_whitespace() {
+        match lost {
+            _ if arguments.is_set(name) => {}
+            Some(line) => arguments.set_unknown(name, line, true),
+            None => taken.push(arguments.written(name)),
+        }
     }
-    let bases: Vec<String> = objects.iter().filter_map(|own| class(own)).collect();
-    let taken: Vec<String> = open(arguments).iter().map(|name| arguments.written(name)).collect();
     let taken = if taken.is_empty() { "none of the set-up".to_owned() } else { taken.join(", ") };
-    (!bases.is_empty()).then(|| {
-        let bases = bases.join(", ");
-        format!("what {bases} sets is not known: keys that the recipe does not set have their defaults: {taken}")
-    })
+    let bases: Vec<String> = objects.iter().filter_map(class).collect();
+    let bases = Some(bases.join(", ")).filter(|bases| !bases.is_empty())?;
+    Some(format!(
+        "what {bases} sets is not known: keys that the recipe does not set have their defaults: {taken}"
+    ))
 }
 
 /// Whether a call by this name is that of a function, not of a class.
 fn is_function(name: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or_default();
-    last.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
-        && last != "function"
-        && !name.contains("from_hf")
+    let is_word = last.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
+    is_word && last != "function" && !name.contains("from_hf")
 }
 
 /// Sets argument `name`, or takes it as not known.
@@ -155,37 +176,7 @@ fn put(arguments: &mut Arguments, name: &str, value: &Tree) {
     }
 }
 
-/// The configurations that functions of `names` make, and the first that makes one that is not known, with its line.
-#[allow(clippy::type_complexity)]
-fn made<'n>(
-    source: &Source<'_>,
-    lines: &[Line],
-    names: impl Iterator<Item = &'n String>,
-) -> Result<(Vec<Recipe>, Option<(&'n String, u64)>), Diagnostic> {
-    let (mut found, mut steps, mut unread) = (Vec::new(), 0, None);
-    for name in names {
-        let mut reader = Reader::new(lines, steps);
-        let made = match reader.frames[0].get(name).cloned() {
-            Some(Value::Function(at)) => reader.follow(at, Vec::new(), Names::new()),
-            made => made.unwrap_or(Value::Plain(Tree::Null)),
-        };
-        if reader.is_long() {
-            let help = format!("name a recipe with --recipe, or give {DUMP}");
-            return Err(source.wrong("it takes too long to read").with_help(help));
-        }
-        steps = reader.steps;
-        let tree = reader.tree(&made, 0, &mut 0);
-        let is_of_call = tree.get("class").and_then(Tree::as_str).is_some_and(is_function);
-        if is_configuration(&tree) {
-            found.push(Recipe { name: name.clone(), tree, is_dump: false });
-        } else if unread.is_none() && (is_of_call || tree.get(UNREAD).is_some()) {
-            unread = line_of(&tree).map(|line| (name, line));
-        }
-    }
-    Ok((found, unread))
-}
-
-/// The recipe that is asked for, or the only one.
+/// The recipe that is asked for, or the only one of pre-training.
 fn chosen(source: &Source<'_>, lines: &[Line], given: &Given) -> Result<Recipe, Diagnostic> {
     let name = |line: &Line| match line.tokens.as_slice() {
         [Token::Name(word), Token::Name(name), ..] if word == "def" => Some(name.clone()),
@@ -197,59 +188,71 @@ fn chosen(source: &Source<'_>, lines: &[Line], given: &Given) -> Result<Recipe, 
         Some(asked) => *name == asked,
         None => !name.starts_with('_'),
     };
-    let (mut found, unread) = made(source, lines, all.iter().filter(is_asked))?;
-    // Recipes of pre-training, where there are others.
-    let is_other = |recipe: &Recipe| {
-        let name = recipe.name.to_lowercase();
-        ["finetune", "sft", "peft", "lora"].iter().any(|word| name.contains(word))
-    };
+    let wrong = |message: &str, help: String| Err(source.wrong(message).with_help(help));
+    let (mut found, mut steps, mut unread) = (Vec::new(), 0, None);
+    for name in all.iter().filter(is_asked) {
+        let mut reader = Reader::new(lines, steps);
+        let made = match reader.frames[0].get(name).cloned() {
+            Some(Value::Function(at)) => reader.follow(at, Vec::new(), Names::new()),
+            made => made.unwrap_or(Value::Plain(Tree::Null)),
+        };
+        if reader.is_long() {
+            let help = format!("name a recipe with --recipe, or give {DUMP}");
+            return wrong("it takes too long to read", help);
+        }
+        steps = reader.steps;
+        let tree = reader.tree(&made, 0, &mut 0);
+        let is_of_call = tree.get("class").and_then(Tree::as_str).is_some_and(is_function);
+        if is_configuration(&tree) {
+            found.push(Recipe { name: name.clone(), tree, is_dump: false });
+        } else if unread.is_none() && (is_of_call || tree.get(UNREAD).is_some()) {
+            unread = line_of(&tree).map(|line| (name, line));
+        }
+    }
+    let is_other =
+        |recipe: &Recipe| OTHERS.iter().any(|word| recipe.name.to_lowercase().contains(word));
     if found.iter().filter(|recipe| !is_other(recipe)).count() == 1 {
         found.retain(|recipe| !is_other(recipe));
     }
     if found.iter().any(|recipe| recipe.name == PRETRAIN) {
         found.retain(|recipe| recipe.name == PRETRAIN);
     }
-    let names: Vec<String> = found.iter().map(|recipe| recipe.name.clone()).collect();
-    let wrong = |message: &str, help: String| Err(source.wrong(message).with_help(help));
-    match (found.pop(), &given.recipe, unread) {
-        (Some(recipe), _, _) if names.len() == 1 => Ok(recipe),
-        (Some(_), _, _) => wrong(&format!("it has {} recipes", names.len()), named(&names)),
-        (None, Some(asked), _) if !all.contains(asked) => {
-            wrong(&format!("no recipe is called {}", quote::clip(asked)), named(&all))
+    let names: Vec<&str> = found.iter().map(|recipe| recipe.name.as_str()).collect();
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    match (names.len(), &given.recipe, unread) {
+        (1, ..) => {}
+        (2.., ..) => return wrong(&format!("it has {} recipes", names.len()), named(&names)),
+        (0, Some(asked), _) if !all.contains(&asked.as_str()) => {
+            return wrong(&format!("no recipe is called {}", quote::clip(asked)), named(&all));
         }
-        (None, _, Some((name, line))) => {
-            let message = format!(
-                "{}: what it makes is not known: line {line} is not read",
-                quote::clip(name)
-            );
-            wrong(&message, format!("give {DUMP}"))
+        (0, _, Some((name, line))) => {
+            let name = quote::clip(name);
+            let message = format!("{name}: what it makes is not known: line {line} is not read");
+            return wrong(&message, format!("give {DUMP}"));
         }
-        (None, Some(asked), None) => wrong(
-            &format!("{} makes no configuration that is known", quote::clip(asked)),
-            named(&all),
-        ),
-        (None, None, None) => {
-            let message = "no function in it makes a configuration of a training run that is known";
-            wrong(message, "give the file of a recipe".to_owned())
+        (0, Some(asked), None) => {
+            let asked = quote::clip(asked);
+            return wrong(&format!("{asked} makes no configuration that is known"), named(&all));
         }
+        (0, None, None) => {}
     }
+    let none = "no function in it makes a configuration of a training run that is known";
+    found.pop().ok_or_else(|| source.wrong(none).with_help("give the file of a recipe"))
 }
 
 /// How to name one of `names`.
-fn named(names: &[String]) -> String {
+fn named(names: &[&str]) -> String {
     let some: Vec<String> = names.iter().take(MOST_NAMED).map(|name| quote::clip(name)).collect();
     let more = if names.len() > MOST_NAMED { " .." } else { "" };
     format!("name one with --recipe: {}{more}", some.join(", "))
 }
 
-/// Whether an object is the configuration of a run.
+/// Whether an object is the configuration of a run: of Megatron-Bridge, NeMo, a table, or torchtitan.
 fn is_configuration(tree: &Tree) -> bool {
     let has = |key: &str| has(tree, key);
-    let of_bridge = has("model") && has("train");
-    let of_nemo = has("model") && has("trainer");
-    let of_table =
-        has("tensor_model_parallel_size") && (has("global_batch_size") || has("num_gpus"));
-    of_bridge || of_nemo || of_table || is_torchtitan(tree)
+    has("model") && (has("train") || has("trainer"))
+        || has("tensor_model_parallel_size") && (has("global_batch_size") || has("num_gpus"))
+        || is_torchtitan(tree)
 }
 
 fn is_torchtitan(tree: &Tree) -> bool {
@@ -272,8 +275,9 @@ fn devices_in(name: &str) -> Option<u64> {
 fn of_torchtitan(
     source: &Source<'_>,
     recipe: &Recipe,
-    given: &Given,
+    given: &mut Given,
 ) -> Result<Imported, Diagnostic> {
+    given.devices = given.devices.or_else(|| devices_in(&recipe.name));
     let tree = &recipe.tree;
     let mut arguments = Arguments::of_tree(&Tree::Null);
     for table in ["training", "parallelism", "compile"] {
@@ -281,23 +285,21 @@ fn of_torchtitan(
             put(&mut arguments, &format!("{table}.{}", name.replace('_', "-")), &value);
         }
     }
-    let spec = tree.get("model_spec").cloned().unwrap_or_default();
-    let flavor = spec.get("flavor").or(spec.pointer("/of/0")).cloned().unwrap_or_default();
-    let made = spec.get("converters").cloned().unwrap_or_default();
+    let of_spec = |path: &str| tree.pointer(&format!("/model_spec{path}"));
+    let spec = of_spec("").unwrap_or(&Tree::Null);
+    let flavor = of_spec("/flavor").or(of_spec("/of/0")).unwrap_or(&Tree::Null);
+    let made = of_spec("/converters").unwrap_or(&Tree::Null);
     let mut classes = Vec::new();
     // The model of a dump has its layers already converted.
-    classes_in(if recipe.is_dump { &spec } else { &made }, 0, &mut classes);
+    classes_in(if recipe.is_dump { spec } else { made }, 0, &mut classes);
     arguments.set("model.converters", Some(classes));
-    put(
-        &mut arguments,
-        "float8.filter-fqns",
-        made.pointer("/0/filter_fqns").unwrap_or(&Tree::Null),
-    );
-    adapters::of_converters(&made, &mut arguments);
-    let mut parts = made.as_array().into_iter().flatten().chain([&made, &spec]);
+    let filtered = made.pointer("/0/filter_fqns").unwrap_or(&Tree::Null);
+    put(&mut arguments, "float8.filter-fqns", filtered);
+    adapters::of_converters(made, &mut arguments);
+    let mut parts = made.as_array().into_iter().flatten().chain([made, spec]);
     let unread = parts.find_map(|own| own.get(UNREAD).or(own.get(LOST))?.as_u64());
     unread.into_iter().for_each(|line| arguments.set_unknown("model.converters", line, true));
-    let backend = spec.get("moe_comm_backend").unwrap_or(&Tree::Null);
+    let backend = of_spec("/moe_comm_backend").unwrap_or(&Tree::Null);
     let is_default = backend.as_str().is_some_and(|name| !matches!(name, "deepep" | "hybridep"));
     let backend = if is_default { &Tree::Null } else { backend };
     put(&mut arguments, "parallelism.expert-parallel-comm-backend", backend);
@@ -310,18 +312,18 @@ fn of_torchtitan(
         _ => checkpoint.clone(),
     };
     put(&mut arguments, "activation-checkpoint.mode", &mode);
-    arguments.set("activation-checkpoint.selective-ac-option", Some(vec!["op".to_owned()]));
     // The family is the folder of the registry, as models/llama3/config_registry.py.
     let folder = source.path.parent().and_then(|folder| folder.file_name());
     let folder = folder.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let family = spec.get("name").and_then(Tree::as_str).map_or(folder, str::to_owned);
-    arguments.set("model.name", Some(vec![family.clone()]));
-    put(&mut arguments, "model.flavor", &flavor);
-    given.variables.iter().for_each(|(name, value)| arguments.set(name, Some(vec![value.clone()])));
+    let family = of_spec("/name").and_then(Tree::as_str).map_or(folder, str::to_owned);
+    let base = format!("{family}-{}", flavor.as_str().unwrap_or_default());
+    let base = if models::named(&base).is_some() { None } else { models::begins(&recipe.name) };
+    put(&mut arguments, "model.flavor", flavor);
+    let one = |value: &str| Some(vec![value.to_owned()]);
+    arguments.set("activation-checkpoint.selective-ac-option", one("op"));
+    arguments.set("model.name", one(&family));
+    given.variables.iter().for_each(|(name, value)| arguments.set(name, one(value)));
     let note = complete(recipe, &["", "/training", "/parallelism"], ESSENTIAL, &mut arguments);
-    let is_named =
-        models::named(&format!("{family}-{}", flavor.as_str().unwrap_or_default())).is_some();
-    let base = if is_named { None } else { models::begins(&recipe.name) };
     let mut imported = torchtitan::of_arguments(source, &arguments, given, base)?;
     imported.notes.extend(note.into_iter().chain(arguments.unread_values()));
     Ok(imported)
@@ -329,9 +331,8 @@ fn of_torchtitan(
 
 /// All classes in `tree`.
 fn classes_in(tree: &Tree, depth: usize, found: &mut Vec<String>) {
-    let own = tree.get("class").and_then(Tree::as_str);
-    found.extend(own.map(str::to_owned));
-    let (parts, fields) =
-        (tree.as_array().into_iter().flatten(), tree.as_object().into_iter().flat_map(Map::values));
-    parts.chain(fields).filter(|_| depth < 64).for_each(|own| classes_in(own, depth + 1, found));
+    found.extend(tree.get("class").and_then(Tree::as_str).map(str::to_owned));
+    let fields = tree.as_object().into_iter().flat_map(Map::values);
+    let parts = tree.as_array().into_iter().flatten().chain(fields);
+    parts.filter(|_| depth < 64).for_each(|own| classes_in(own, depth + 1, found));
 }
