@@ -8,37 +8,13 @@ use super::tokens::Token;
 use super::unread::ANYTHING;
 
 /// Words behind one value and in front of another.
-const OPERATORS: &str = "if else or and not in is == != < <= > >= | ^ & << >> + - * / // % @ **";
+const OPERATORS: &str = "if else or and not in is == != < <= > >= | ^ & << >> + - * / // % @ ** ~";
 /// Functions that change none of their arguments.
 pub(super) const PURE: &str = "int float str bool len sum abs round print isinstance hasattr getattr range tuple list dict set \
                     enumerate zip field cast deepcopy decoder_vocab_size";
 
-/// A place among the words of a statement.
-pub(super) struct Cursor<'t> {
-    pub(super) tokens: &'t [Token],
-    pub(super) at: usize,
-}
-
-impl<'t> Cursor<'t> {
-    pub(super) fn next(&mut self) -> Option<&'t Token> {
-        let token = self.tokens.get(self.at);
-        self.at += 1;
-        token
-    }
-
-    pub(super) fn is(&self, words: &str) -> bool {
-        let is = |token: &Token| words.split(' ').any(|word| token.is(word));
-        self.tokens.get(self.at).is_some_and(is)
-    }
-
-    pub(super) fn take(&mut self, word: &str) -> bool {
-        let is_it = self.is(word);
-        self.at += usize::from(is_it);
-        is_it
-    }
-}
-
 /// Parts between brackets.
+#[derive(Default)]
 struct Parts {
     plain: Vec<Value>,
     named: Names,
@@ -48,77 +24,98 @@ struct Parts {
     has_objects: bool,
 }
 
-impl Reader<'_> {
-    /// The value of all of `tokens`, if they are read.
-    pub(super) fn read(&mut self, tokens: &[Token]) -> Option<Value> {
-        let mut cursor = Cursor { tokens, at: 0 };
-        let value = self.expression(&mut cursor)?;
-        (cursor.at == tokens.len()).then_some(value)
-    }
+/// The parts of `tokens` between commas.
+pub(super) fn commas(tokens: &[Token]) -> impl Iterator<Item = &[Token]> {
+    let mut depth = 0;
+    let is_comma = move |token: &Token| {
+        depth += token.step();
+        depth == 0 && token.is(",")
+    };
+    tokens.split(is_comma).filter(|part| !part.is_empty())
+}
 
-    /// Values with operators between.
-    pub(super) fn expression(&mut self, cursor: &mut Cursor<'_>) -> Option<Value> {
-        let (mut all, mut operators, before) = (Vec::new(), Vec::new(), self.changes);
-        loop {
-            while cursor.is("not - + ~") {
-                operators.extend(cursor.next());
-            }
-            all.push(self.chain(cursor)?);
-            if !cursor.is(OPERATORS) {
-                break;
-            }
-            operators.extend(cursor.next());
+/// What stands in the brackets that `tokens` begin with, and behind them.
+fn brackets(tokens: &[Token]) -> Option<(&[Token], &[Token])> {
+    let mut depth = 0;
+    let is_end = |token: &Token| {
+        depth += token.step();
+        depth == 0
+    };
+    let end = tokens.iter().position(is_end)?;
+    Some((tokens.get(1..end)?, &tokens[end + 1..]))
+}
+
+impl Reader<'_> {
+    /// The value of `tokens`, if they are read: values with operators between.
+    pub(super) fn read(&mut self, tokens: &[Token]) -> Option<Value> {
+        let (mut depth, mut operators, before) = (0, Vec::new(), self.changes);
+        let is_operator = |token: &Token| {
+            depth += token.step();
+            let is_it = depth == 0 && OPERATORS.split(' ').any(|word| token.is(word));
+            operators.extend(is_it.then(|| token.clone()));
+            is_it
+        };
+        let operands: Vec<&[Token]> = tokens.split(is_operator).collect();
+        let operands = operands.into_iter().filter(|own| !own.is_empty());
+        let all: Option<Vec<Value>> = operands.map(|own| self.chain(own)).collect();
+        let mut all = all.filter(|all| !all.is_empty())?;
+        if operators.is_empty() {
+            return all.pop();
         }
-        if !operators.is_empty() && self.changes > before {
+        if self.changes > before {
             // Which of the parts ran is not known.
             return Some(self.anything());
         }
-        let number = |at: usize| match all.get(at) {
-            Some(Value::Plain(Tree::Number(own))) => own.as_i64(),
+        let number = |value: &Value| match value {
+            Value::Plain(Tree::Number(own)) => own.as_i64(),
             _ => None,
         };
-        let known = match (operators.as_slice(), number(0), number(1)) {
-            ([], ..) => return all.pop(),
-            ([Token::Mark("-")], Some(one), None) if all.len() == 1 => one.checked_neg(),
-            ([Token::Mark(mark)], Some(a), Some(b)) => match *mark {
-                "+" => a.checked_add(b),
-                "-" => a.checked_sub(b),
-                "*" => a.checked_mul(b),
-                "//" => a.checked_div_euclid(b).filter(|_| b > 0),
-                _ => None,
-            },
+        let numbers: Vec<i64> = all.iter().filter_map(number).collect();
+        let known = match (operators.as_slice(), numbers.as_slice()) {
+            ([Token::Mark("-")], [one]) if all.len() == 1 => one.checked_neg(),
+            ([Token::Mark("+")], [a, b]) => a.checked_add(*b),
+            ([Token::Mark("-")], [a, b]) => a.checked_sub(*b),
+            ([Token::Mark("*")], [a, b]) => a.checked_mul(*b),
+            ([Token::Mark("//")], [a, b]) if *b > 0 => a.checked_div_euclid(*b),
             _ => None,
         };
         Some(known.map_or(Value::Unknown(self.line), |known| Value::Plain(known.into())))
     }
 
     /// An atom with the fields and calls behind it.
-    fn chain(&mut self, cursor: &mut Cursor<'_>) -> Option<Value> {
-        let mut value = self.atom(cursor)?;
-        loop {
-            if cursor.take(".") {
-                let name = cursor.next()?.name()?;
-                value = match cursor.take("(") {
-                    true => {
-                        let parts = self.parts(cursor, ")")?;
-                        self.method(&value, name, parts)
+    fn chain(&mut self, tokens: &[Token]) -> Option<Value> {
+        let (mut value, mut rest) = self.atom(tokens)?;
+        while let Some(first) = rest.first() {
+            value = match (first, rest.get(1).and_then(Token::name), rest.get(2)) {
+                (Token::Mark("."), Some(name), Some(Token::Mark("("))) => {
+                    let (inner, behind) = brackets(&rest[2..])?;
+                    rest = behind;
+                    let parts = self.parts(inner);
+                    self.method(&value, name, parts)
+                }
+                (Token::Mark("."), Some(name), _) => {
+                    rest = &rest[2..];
+                    self.field(&value, name)
+                }
+                (Token::Mark(mark @ ("(" | "[")), ..) => {
+                    let (inner, behind) = brackets(rest)?;
+                    rest = behind;
+                    let parts = self.parts(inner);
+                    match *mark {
+                        "(" => self.call(&value, parts),
+                        _ => Value::Unknown(self.line),
                     }
-                    false => self.field(&value, name),
-                };
-            } else if cursor.take("(") {
-                let parts = self.parts(cursor, ")")?;
-                value = self.call(&value, parts);
-            } else if cursor.take("[") {
-                self.parts(cursor, "]")?;
-                value = Value::Unknown(self.line);
-            } else {
-                return Some(value);
-            }
+                }
+                _ => return None,
+            };
         }
+        Some(value)
     }
 
-    fn atom(&mut self, cursor: &mut Cursor<'_>) -> Option<Value> {
-        Some(match cursor.next()? {
+    /// The first value of `tokens`, and what is behind it.
+    fn atom<'t>(&mut self, tokens: &'t [Token]) -> Option<(Value, &'t [Token])> {
+        let (first, mut rest) = tokens.split_first()?;
+        let value = match first {
             Token::Name(name) => match name.as_str() {
                 "None" => Value::Plain(Tree::Null),
                 "True" => Value::Plain(true.into()),
@@ -129,61 +126,40 @@ impl Reader<'_> {
             Token::Number(text) => Value::Plain(number(text)?),
             Token::Text(text) => {
                 let mut text = text.clone();
-                while let Some(Token::Text(more)) = cursor.tokens.get(cursor.at) {
+                while let Some((Token::Text(more), behind)) = rest.split_first() {
                     text += more;
-                    cursor.at += 1;
+                    rest = behind;
                 }
                 Value::Plain(text.into())
             }
             Token::Formatted => Value::Unknown(self.line),
-            Token::Mark("(") => {
-                let mut parts = self.parts(cursor, ")")?;
-                let is_one = parts.plain.len() == 1 && !cursor.tokens[cursor.at - 2].is(",");
-                match is_one && !parts.is_open {
-                    true => parts.plain.pop()?,
-                    false => self.list(parts),
+            Token::Mark(mark @ ("(" | "[" | "{")) => {
+                let (inner, behind) = brackets(tokens)?;
+                rest = behind;
+                let mut parts = self.parts(inner);
+                let is_one = parts.plain.len() == 1 && !inner.last()?.is(",");
+                match *mark {
+                    _ if parts.is_open || *mark == "{" => Value::Unknown(self.line),
+                    "(" if is_one => parts.plain.pop()?,
+                    _ => self.object("[]", parts.plain, Names::new()),
                 }
             }
-            Token::Mark("[") => {
-                let parts = self.parts(cursor, "]")?;
-                self.list(parts)
-            }
-            Token::Mark("{") => {
-                self.parts(cursor, "}")?;
-                Value::Unknown(self.line)
-            }
-            _ => return None,
-        })
+            Token::Mark(_) => return None,
+        };
+        Some((value, rest))
     }
 
-    fn list(&mut self, parts: Parts) -> Value {
-        match parts.is_open {
-            true => Value::Unknown(self.line),
-            false => self.object("[]", parts.plain, Names::new()),
-        }
-    }
-
-    /// The parts up to the bracket `end`.
-    fn parts(&mut self, cursor: &mut Cursor<'_>, end: &str) -> Option<Parts> {
-        let (plain, named) = (Vec::new(), Names::new());
-        let mut parts = Parts { plain, named, is_open: false, has_objects: false };
-        let first = cursor.at;
-        let ends = format!(", {end}");
-        while !cursor.take(end) {
-            let key = match cursor.tokens.get(cursor.at..cursor.at + 2) {
-                Some([Token::Name(key), Token::Mark("=")]) => Some(key.clone()),
-                _ => None,
+    /// The parts between the commas of `tokens`.
+    fn parts(&mut self, tokens: &[Token]) -> Parts {
+        let mut parts = Parts::default();
+        for part in commas(tokens) {
+            let (key, own) = match part {
+                [Token::Name(key), Token::Mark("="), own @ ..] => (Some(key.clone()), own),
+                own => (None, own),
             };
-            cursor.at += if key.is_some() { 2 } else { 0 };
-            let begin = cursor.at;
-            let value = self.expression(cursor).filter(|_| cursor.is(&ends));
+            let value = if own[0].is("*") || own[0].is("**") { None } else { self.read(own) };
             if value.is_none() {
-                cursor.at = begin;
-                let mut inner = 0;
-                while inner > 0 || !cursor.is(&ends) {
-                    inner += cursor.next()?.step();
-                }
-                self.scan(&cursor.tokens[begin..cursor.at]);
+                self.scan(own);
                 parts.is_open |= key.is_none();
             }
             let value = value.unwrap_or(Value::Unknown(self.line));
@@ -191,12 +167,9 @@ impl Reader<'_> {
                 Some(key) => drop(parts.named.insert(key, value)),
                 None => parts.plain.push(value),
             }
-            if !cursor.take(",") && !cursor.is(end) {
-                return None;
-            }
         }
-        parts.has_objects = self.has_objects(&cursor.tokens[first..cursor.at]);
-        Some(parts)
+        parts.has_objects = self.has_objects(tokens);
+        parts
     }
 
     /// Field `name` of `owner`; one that the file has not set is an object of a base.
@@ -223,15 +196,17 @@ impl Reader<'_> {
     }
 
     fn method(&mut self, owner: &Value, name: &str, mut parts: Parts) -> Value {
-        let at = match owner {
-            Value::Plain(_) if !parts.has_objects => return Value::Unknown(self.line),
-            Value::Object(at) if !self.objects[*at].fields.contains_key(name) => *at,
+        let line = self.line;
+        let own = match owner {
+            Value::Plain(_) if !parts.has_objects => return Value::Unknown(line),
+            Value::Object(at) if !self.objects[*at].fields.contains_key(name) => {
+                &mut self.objects[*at]
+            }
             owner => {
                 let callee = self.field(owner, name);
                 return self.call(&callee, parts);
             }
         };
-        let (line, own) = (self.line, &mut self.objects[at]);
         if own.class == "[]" && !parts.has_objects {
             own.lost = Some(line);
             return Value::Unknown(line);
@@ -257,14 +232,12 @@ impl Reader<'_> {
             Value::Function(at) if !parts.is_open => {
                 return self.follow(*at, parts.plain, parts.named);
             }
-            Value::Outside(name) => name.clone(),
+            Value::Outside(name) if !has(ANYTHING, name.rsplit('.').next().unwrap_or_default()) => {
+                name.clone()
+            }
             _ => return self.anything(),
         };
-        let last = class.rsplit('.').next().unwrap_or_default();
-        if has(ANYTHING, last) {
-            return self.anything();
-        }
-        if has(PURE, last) {
+        if has(PURE, class.rsplit('.').next().unwrap_or_default()) {
             return Value::Unknown(self.line);
         }
         if class.ends_with("run.Config") || class.ends_with("run.Partial") {
@@ -283,16 +256,19 @@ impl Reader<'_> {
             parts.plain.extend((!parts.named.is_empty()).then(|| Value::Plain(true.into())));
         }
         let made = self.object(&class, parts.plain, parts.named);
-        if let Some(own) = self.objects.last_mut().filter(|_| parts.is_open) {
-            own.lost = Some(self.line);
-        }
+        let line = self.line;
+        self.objects
+            .last_mut()
+            .filter(|_| parts.is_open)
+            .into_iter()
+            .for_each(|own| own.lost = Some(line));
         made
     }
 }
 
 /// A literal number.
 fn number(text: &str) -> Option<Tree> {
-    let clean = text.replace('_', "").to_lowercase();
+    let clean = text.replace('_', "");
     let number = || clean.parse::<f64>().ok().filter(|own| own.is_finite());
     clean.parse::<i64>().map(Tree::from).ok().or_else(|| number().map(Tree::from))
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value as Tree;
 
-use super::expression::Cursor;
+use super::expression::commas;
 use super::tokens::{Line, Token};
 
 /// A value.
@@ -38,8 +38,8 @@ pub(super) struct Object {
     pub(super) lost: Option<usize>,
 }
 
-/// Parameters of a function, each with its star and its default.
-type Parameters = Vec<(String, &'static str, Option<Value>)>;
+/// A parameter of a function, with its star and its default.
+type Parameter = (String, &'static str, Option<Value>);
 pub(super) type Names = BTreeMap<String, Value>;
 
 /// Operators that assign.
@@ -58,7 +58,7 @@ const MOST_CALLS: usize = 8;
 #[derive(Default)]
 pub(super) struct Reader<'a> {
     pub(super) objects: Vec<Object>,
-    functions: Vec<(Parameters, &'a [Line])>,
+    functions: Vec<(Vec<Parameter>, &'a [Line])>,
     /// Names of the file, and those of the functions that are read in it.
     pub(super) frames: Vec<Names>,
     pub(super) line: usize,
@@ -172,6 +172,7 @@ impl<'a> Reader<'a> {
         None
     }
 
+    /// Binds the name of a function, which is read if it has no decorator of unknown effect and no words of others.
     fn define(&mut self, above: &[Line], line: &'a Line) -> Option<Value> {
         let name = line.tokens.get(1).and_then(Token::name)?;
         let mut all = Vec::new();
@@ -183,42 +184,32 @@ impl<'a> Reader<'a> {
             words.filter_map(Token::name).last().is_some_and(|word| has(DECORATORS, word))
         };
         let mut decorators = above.iter().rev().take_while(|line| line.tokens[0].is("@"));
-        let is_read = !is_other
-            && self.frames.len() == 1
-            && decorators.all(is_kept)
-            && !line.block.is_empty();
-        let value = match self.parameters(&line.tokens).filter(|_| is_read) {
-            Some(parameters) => {
-                self.functions.push((parameters, &line.block));
+        let is_plain = decorators.all(is_kept) && !line.block.is_empty();
+        let value = match is_plain && !is_other && self.frames.len() == 1 {
+            true => {
+                let end = line.tokens.iter().rposition(|token| token.is(")"))?;
+                let parts = commas(line.tokens.get(3..end)?);
+                let all = parts.filter_map(|part| self.parameter(part)).collect();
+                self.functions.push((all, &line.block));
                 Value::Function(self.functions.len() - 1)
             }
-            None => Value::Unknown(line.number),
+            false => Value::Unknown(line.number),
         };
         self.bind(name, value);
         None
     }
 
-    /// The parameters of a function, if they are read.
-    fn parameters(&mut self, tokens: &[Token]) -> Option<Parameters> {
-        let mut cursor = Cursor { tokens, at: 3 };
-        let mut all = Vec::new();
-        while !cursor.take(")") {
-            let star =
-                ["*", "**", "/"].into_iter().find(|star| cursor.take(star)).unwrap_or_default();
-            if !cursor.is(", )") {
-                let name = cursor.next()?.name()?.to_owned();
-                if cursor.take(":") {
-                    self.expression(&mut cursor)?;
-                }
-                let default =
-                    if cursor.take("=") { Some(self.expression(&mut cursor)?) } else { None };
-                all.push((name, star, default));
-            }
-            if !cursor.take(",") && !cursor.is(")") {
-                return None;
-            }
-        }
-        Some(all)
+    /// A parameter of a function: its stars, its name and its default; none of one of them alone.
+    fn parameter(&mut self, tokens: &[Token]) -> Option<Parameter> {
+        let star = tokens.iter().find_map(|token| match token {
+            Token::Mark(mark @ ("*" | "**")) => Some(*mark),
+            _ => None,
+        });
+        let name = tokens.iter().take(2).find_map(Token::name)?.to_owned();
+        let sign = tokens.iter().position(|token| token.is("="));
+        let default =
+            sign.map(|at| self.read(&tokens[at + 1..]).unwrap_or(Value::Unknown(self.line)));
+        Some((name, star.filter(|_| tokens[0].name().is_none()).unwrap_or_default(), default))
     }
 
     /// The value of function `at` for its arguments.
