@@ -1,14 +1,12 @@
 //! Configurations that frameworks print in their logs: every key with the value that it has in the run.
 
 mod keys;
-mod literal;
 
 use std::ops::Range;
 
 use question::diagnostic::Diagnostic;
 use serde_json::Value;
 
-use self::literal::Depth;
 use super::arguments::Arguments;
 use super::measured::line::without_colours;
 use super::source::Source;
@@ -191,10 +189,7 @@ impl<'a> Lines<'a> {
                     text += "\n";
                     text += &line;
                 };
-                literal::parse(&text[..length]).map_err(|at| {
-                    let line = text[..at].matches('\n').count() + 1;
-                    format!("cannot be read in its line {line}")
-                })
+                python::literal(&text[..length]).map_err(|why| format!("cannot be read: {why}"))
             }
             Kind::Recipe | Kind::Nemo => {
                 let margin = if kind == Kind::Nemo { "    " } else { "" };
@@ -281,7 +276,7 @@ fn question(source: &Source<'_>, one: &Printed, given: &Given) -> Result<Importe
             let devices = given.devices.or_else(|| keys::mesh(behind));
             let given = Given { devices, ..given.clone() };
             match tree.get("model_spec") {
-                None => torchtitan::of_arguments(source, &Arguments::of_tree(tree), &given, None),
+                None => torchtitan::of_arguments(source, &python::arguments(tree), &given, None),
                 Some(_) => python::of_keys(
                     source,
                     ("", keys::of_main(tree, before).map_err(wrong)?),
@@ -297,3 +292,30 @@ fn question(source: &Source<'_>, one: &Printed, given: &Given) -> Result<Importe
 
 /// What helps against a configuration of which a part is missing.
 const WHOLE: &str = "give the whole log, or the script of the run";
+
+/// How deep the brackets are that a literal has open.
+#[derive(Default)]
+struct Depth(usize);
+
+impl Depth {
+    /// Whether the literal ends in `line`, the next of its lines: how many bytes of it are of the literal.
+    fn end(&mut self, line: &str) -> Option<usize> {
+        let (mut quote, mut is_escaped) = (None, false);
+        for (at, one) in line.char_indices() {
+            match (quote, one) {
+                _ if is_escaped => is_escaped = false,
+                (Some(_), '\\') => is_escaped = true,
+                (Some(own), _) if own == one => quote = None,
+                (Some(_), _) => {}
+                (None, '\'' | '"') => quote = Some(one),
+                (None, '{' | '[' | '(') => self.0 += 1,
+                (None, '}' | ']' | ')') => self.0 = self.0.saturating_sub(1),
+                _ => {}
+            }
+            if self.0 == 0 && quote.is_none() {
+                return Some(at + one.len_utf8());
+            }
+        }
+        None
+    }
+}

@@ -322,11 +322,11 @@ fn a_configuration_that_is_cut_is_refused() {
         (nemo, "of line 2 ends in line 5,"),
         // Another one begins.
         (first(&job(2, true), 9) + &job(2, true), ""),
-        ("Running with args: {'a': }\n".to_owned(), "cannot be read in its line 1"),
+        ("Running with args: {'a': $}\n".to_owned(), "of line 1 cannot be read"),
         (format!("Running with args: {{'a': {}}}\n", "[".repeat(100_000)), "ends in line 1,"),
         (
             format!("Running with args: {{'a': {}{}}}\n", "[".repeat(90), "]".repeat(90)),
-            "cannot be read in its line 1",
+            "of line 1 cannot be read",
         ),
     ] {
         match log(&text) {

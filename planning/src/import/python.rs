@@ -76,6 +76,43 @@ pub(super) fn of_recipe(source: &Source<'_>, given: &Given) -> Result<Imported, 
     question(source, &chosen(source, &lines, given)?, given)
 }
 
+/// The keys of the table `text`, a literal of Python or JSON, or the line of it that is not read.
+pub(super) fn literal(text: &str) -> Result<Tree, String> {
+    let lines = tokens::lines(text)?;
+    let mut reader = Reader::new(&[], 0);
+    let read =
+        lines.first().and_then(|line| reader.read(&line.tokens)).filter(|_| lines.len() == 1);
+    Ok(read.map(|value| reader.tree(&value, 0, &mut 0)).ok_or("it is no table")?)
+}
+
+/// Gives `take` the keys of `tree` with dots between, each with its value, or the line where it is not read.
+pub(super) fn leaves(tree: &Tree, prefix: &str, take: &mut impl FnMut(&str, Result<&Tree, u64>)) {
+    match (
+        tree,
+        line_of(tree)
+            .filter(|_| tree.get(UNREAD).or(tree.get("class")).is_some() || tree.is_array()),
+    ) {
+        (_, Some(line)) => take(prefix, Err(line)),
+        (Tree::Object(table), None) => {
+            for (key, value) in table {
+                let dot = if prefix.is_empty() { "" } else { "." };
+                leaves(value, &format!("{prefix}{dot}{}", key.replace('_', "-")), take);
+            }
+        }
+        (value, None) => take(prefix, Ok(value)),
+    }
+}
+
+/// The keys of `tree` as arguments.
+pub(super) fn arguments(tree: &Tree) -> Arguments {
+    let mut arguments = Arguments::of_tree(&Tree::Null);
+    leaves(tree, "", &mut |name, value| match value {
+        Ok(value) => arguments.add_tree(name, value),
+        Err(line) => arguments.set_unknown(name, line, true),
+    });
+    arguments
+}
+
 /// Whether `source` is a file that `python -m debubble.recipe` writes.
 pub(super) fn is_dump(source: &Source<'_>) -> bool {
     source.text.trim_start().starts_with('{') && source.tree().get(HEADER).is_some()

@@ -16,7 +16,7 @@ use super::measured::steady::median;
 use super::models;
 use super::printed::{self, Kind};
 use super::shell::{self, END, UNKNOWN};
-use super::{Given, Source, left_out_in_words, with_notes};
+use super::{Given, Source, left_out_in_words, python, with_notes};
 
 /// Names of settings that change no time of a step, or that are read beside others; those of groups end in a dot.
 const HARMLESS: &[&str] = &[
@@ -145,9 +145,7 @@ pub(super) fn is_script(source: &Source<'_>) -> bool {
 pub(super) fn of_script(source: &Source<'_>, given: &Given) -> Result<Step, Diagnostic> {
     let count = source.printed().len();
     if let Some(last) = source.printed().last() {
-        let mut arguments = Arguments::of_tree(&Value::Null);
-        arguments.is_dump = true;
-        add_words("", last.tree(source)?, &mut arguments);
+        let arguments = in_words(last.tree(source)?);
         let steps = Some(Steps::of(&source.text[last.begin..]));
         let reader =
             Reader { arguments: &arguments, given, steps: steps.as_ref(), notes: Vec::new() };
@@ -170,23 +168,21 @@ fn tokens(number: f64, most: u32) -> u32 {
     number.clamp(1.0, f64::from(most.max(1))) as u32
 }
 
-/// Adds the keys of `tree` under `prefix`, in the words of Python; those without a value are left out.
-fn add_words(prefix: &str, tree: &Value, arguments: &mut Arguments) {
-    let word = |value: &Value| match value {
-        Value::Bool(is) => (if *is { "True" } else { "False" }).to_owned(),
-        Value::String(text) => text.clone(),
-        value => value.to_string(),
-    };
-    match tree {
-        Value::Object(table) => {
-            for (key, value) in table {
-                let dot = if prefix.is_empty() { "" } else { "." };
-                add_words(&format!("{prefix}{dot}{}", key.replace('_', "-")), value, arguments);
-            }
-        }
-        Value::Null => {}
-        value => arguments.set(prefix, Some(vec![word(value)])),
-    }
+/// The keys of `tree` in the words of Python; those without a value are left out.
+fn in_words(tree: &Value) -> Arguments {
+    let mut arguments = Arguments::of_tree(&Value::Null);
+    python::leaves(tree, "", &mut |name, value| {
+        let word = match value {
+            Ok(Value::Null) => return,
+            Ok(Value::Bool(is)) => (if *is { "True" } else { "False" }).to_owned(),
+            Ok(Value::String(text)) => text.clone(),
+            Ok(value) => value.to_string(),
+            Err(line) => return arguments.set_unknown(name, line, true),
+        };
+        arguments.set(name, Some(vec![word]));
+    });
+    arguments.is_dump = true;
+    arguments
 }
 
 /// Whether activations are computed again, as a key.

@@ -117,9 +117,10 @@ impl Reader<'_> {
         let (first, mut rest) = tokens.split_first()?;
         let value = match first {
             Token::Name(name) => match name.as_str() {
-                "None" => Value::Plain(Tree::Null),
-                "True" => Value::Plain(true.into()),
-                "False" => Value::Plain(false.into()),
+                // Those of JSON, too.
+                "None" | "null" => Value::Plain(Tree::Null),
+                "True" | "true" => Value::Plain(true.into()),
+                "False" | "false" => Value::Plain(false.into()),
                 "lambda" | "await" | "yield" => return None,
                 name => self.named(name),
             },
@@ -139,7 +140,8 @@ impl Reader<'_> {
                 let mut parts = self.parts(inner);
                 let is_one = parts.plain.len() == 1 && !inner.last()?.is(",");
                 match *mark {
-                    _ if parts.is_open || *mark == "{" => Value::Unknown(self.line),
+                    _ if parts.is_open => Value::Unknown(self.line),
+                    "{" => self.object("{}", parts.plain, parts.named),
                     "(" if is_one => parts.plain.pop()?,
                     _ => self.object("[]", parts.plain, Names::new()),
                 }
@@ -154,10 +156,12 @@ impl Reader<'_> {
         let mut parts = Parts::default();
         for part in commas(tokens) {
             let (key, own) = match part {
-                [Token::Name(key), Token::Mark("="), own @ ..] => (Some(key.clone()), own),
+                [Token::Name(key), Token::Mark("="), own @ ..]
+                | [Token::Text(key), Token::Mark(":"), own @ ..] => (Some(key.clone()), own),
                 own => (None, own),
             };
-            let value = if own[0].is("*") || own[0].is("**") { None } else { self.read(own) };
+            let has_star = own.first().is_some_and(|first| first.is("*") || first.is("**"));
+            let value = if has_star { None } else { self.read(own) };
             if value.is_none() {
                 self.scan(own);
                 parts.is_open |= key.is_none();

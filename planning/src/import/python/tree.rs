@@ -58,11 +58,9 @@ impl Reader<'_> {
         if own.class == "[]" {
             return own.lost.map_or(parts, |line| json!({ UNREAD: line }));
         }
-        let mut all = Map::from_iter([
-            ("class".to_owned(), own.class.as_str().into()),
-            ("of".to_owned(), parts),
-            (LINE.to_owned(), own.line.into()),
-        ]);
+        let made = [("class", own.class.as_str().into()), ("of", parts), (LINE, own.line.into())];
+        let made = made.into_iter().filter(|_| own.class != "{}");
+        let mut all: Map<String, Tree> = made.map(|(key, own)| (key.to_owned(), own)).collect();
         all.extend(own.lost.map(|line| (LOST.to_owned(), Tree::from(line))));
         for (key, field) in own.fields.iter().filter(|(_, field)| !self.is_of_base(field)) {
             all.insert(key.clone(), self.tree(field, depth + 1, count));
