@@ -9,29 +9,24 @@ pub(super) const ANYTHING: &str = "exec eval compile globals locals vars delattr
 /// Words before brackets that are no call.
 const WORDS: &str =
     "if elif else and or not in is return while for with assert except del match case raise";
-/// Statements of which all names may be bound.
-const BINDING: &str = "with except del case async class def import from match global nonlocal";
+/// Words behind which names are bound, up to the end of the statement.
+const BINDING: &str = "with except del case async class def import from match global nonlocal as";
 
 impl Reader<'_> {
     /// Takes all as not known: fields of objects, parts of lists, and names.
     pub(super) fn lose_all(&mut self) {
         self.changes += 1;
-        let line = self.line;
-        let is_lost = |own: &&mut Value| !matches!(own, Value::Object(_) | Value::Base(_));
+        let lost = Value::Unknown(self.line);
         for own in &mut self.objects {
             self.steps += own.fields.len() + own.of.len() + 1;
-            own.lost = Some(line);
+            own.lost = Some(self.line);
             let parts = own.of.iter_mut().filter(|_| own.class == "[]");
-            parts
-                .chain(own.fields.values_mut())
-                .filter(is_lost)
-                .for_each(|own| *own = Value::Unknown(line));
+            let all = parts.chain(own.fields.values_mut());
+            all.filter(|own| !matches!(own, Value::Object(_) | Value::Base(_)))
+                .for_each(|own| own.clone_from(&lost));
         }
-        for own in &mut self.frames {
-            self.steps += own.len();
-            let plain = own.values_mut().filter(|own| matches!(own, Value::Plain(_)));
-            plain.for_each(|own| *own = Value::Unknown(line));
-        }
+        let names = self.frames.iter_mut().flat_map(|own| own.values_mut());
+        names.filter(|own| matches!(own, Value::Plain(_))).for_each(|own| own.clone_from(&lost));
     }
 
     /// Takes `field` of every object as not known.
@@ -80,37 +75,32 @@ impl Reader<'_> {
         self.steps += tokens.len();
         let is_own = |word: &str| self.frames.iter().any(|own| own.contains_key(word));
         let is_pure = |word: &str| has(WORDS, word) || has(PURE, word) && !is_own(word);
-        let is_call = |pair: &[Token]| match &pair[0] {
-            Token::Name(word) => pair[1].is("(") && !is_pure(word),
-            before => pair[1].is("(") && (before.is(")") || before.is("]")),
+        let is_call = |pair: &[Token]| {
+            let is_value = pair[0].is(")") || pair[0].is("]");
+            pair[1].is("(") && pair[0].name().map_or(is_value, |word| !is_pure(word))
         };
-        let (mut depth, mut end) = (0, 0);
-        let mut is_any = !begins(tokens, "def class")
-            && tokens.windows(2).any(is_call)
-            && self.has_objects(tokens);
-        for (at, token) in tokens.iter().enumerate() {
+        let is_called = !begins(tokens, "def class") && tokens.windows(2).any(is_call);
+        let mut depth = 0;
+        let is_sign = |token: &Token| {
             depth += token.step();
-            if let Token::Mark(mark) = token
-                && has(ASSIGN, mark)
-                && depth == 0
-            {
-                end = at;
-                // A list changes where it lies.
-                is_any |= *mark != "=" && self.is_changed(&tokens[..at]);
-            }
-        }
-        if is_any {
+            matches!(token, Token::Mark(mark) if has(ASSIGN, mark)) && depth == 0
+        };
+        let signs: Vec<bool> = tokens.iter().map(is_sign).collect();
+        let end = signs.iter().rposition(|is_it| *is_it).unwrap_or(0);
+        // A list changes where it lies.
+        let is_changed = end > 0 && !tokens[end].is("=") && self.is_changed(&tokens[..end]);
+        if is_changed || is_called && self.has_objects(tokens) {
             self.lose_all();
         }
-        let (is_all, mut is_for) = (begins(tokens, BINDING), false);
+        let (mut is_all, mut is_for) = (false, false);
         for (at, token) in tokens.iter().enumerate() {
-            let is = |own: Option<&Token>, words: &str| {
-                own.is_some_and(|own| words.split(' ').any(|word| own.is(word)))
+            let is = |at: Option<usize>, word: &str| {
+                at.and_then(|at| tokens.get(at)).is_some_and(|own| own.is(word))
             };
-            let before = at.checked_sub(1).map(|at| &tokens[at]);
-            let behind = tokens.get(at + 1);
+            let (before, behind) = (at.checked_sub(1), Some(at + 1));
             is_for = token.is("for") || is_for && !token.is("in");
-            let is_target = at < end || is_for || is_all || is(behind, ":=") || is(before, "as");
+            let is_target = at < end || is_for || is_all || is(behind, ":=");
+            is_all |= token.name().is_some_and(|word| has(BINDING, word)) && !is(before, ".");
             match token {
                 _ if !is_target || is(behind, ".") => {}
                 Token::Mark("[") => self.lose_all(),
