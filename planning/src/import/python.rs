@@ -25,17 +25,8 @@ use super::source::Source;
 use super::{Given, Imported, adapters, models, torchtitan};
 
 /// Words of which a recipe has one.
-const WORDS: [&str; 9] = [
-    "ConfigContainer",
-    "run.Partial",
-    "Trainer.Config",
-    "TrainingConfig",
-    "MegatronStrategy",
-    "WorkloadBaseConfig",
-    "model_parallel_size",
-    "global_batch_size",
-    "pretrain_config",
-];
+const WORDS: &str = "ConfigContainer run.Partial Trainer.Config TrainingConfig MegatronStrategy WorkloadBaseConfig \
+                     model_parallel_size global_batch_size pretrain_config";
 /// The recipe of pre-training in a file of NeMo.
 const PRETRAIN: &str = "pretrain_recipe";
 /// Words in names of recipes of other training.
@@ -59,7 +50,7 @@ pub(super) fn is_recipe(source: &Source<'_>) -> bool {
     let text = source.text;
     let has_line = |start: &str| text.starts_with(start) || text.contains(&format!("\n{start}"));
     let is_python = ["def ", "import ", "from ", "class "].into_iter().any(has_line);
-    is_python && WORDS.iter().any(|word| text.contains(word))
+    is_python && WORDS.split(' ').any(|word| text.contains(word))
 }
 
 /// A recipe: its name, and the object that it makes.
@@ -118,20 +109,16 @@ pub(super) fn is_dump(source: &Source<'_>) -> bool {
     source.text.trim_start().starts_with('{') && source.tree().get(HEADER).is_some()
 }
 
-/// The question of one.
+/// The question of one, whose keys have dots between.
 pub(super) fn of_dump(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic> {
     let mut tree = Tree::Object(Map::new());
-    let set = |tree: &mut Tree, name: &str, value: &Tree| {
-        let mut place = tree;
-        for part in name.split('.').take(MOST_DEEP) {
-            place = place.as_object_mut()?.entry(part).or_insert_with(|| Tree::Object(Map::new()));
-        }
-        *place = value.clone();
-        Some(())
-    };
     for (name, value) in source.tree().get("keys").and_then(Tree::as_object).into_iter().flatten() {
-        let two = || source.wrong(&format!("{name}: it is two values"));
-        set(&mut tree, name, value).ok_or_else(two)?;
+        let mut place = Some(&mut tree);
+        for part in name.split('.').take(MOST_DEEP) {
+            let table = place.and_then(Tree::as_object_mut);
+            place = table.map(|own| own.entry(part).or_insert_with(|| Tree::Object(Map::new())));
+        }
+        *place.ok_or_else(|| source.wrong(&format!("{name}: it is two values")))? = value.clone();
     }
     let name = source.tree().pointer("/debubble_recipe/function").and_then(Tree::as_str);
     of_keys(source, (name.unwrap_or_default(), tree), given)
@@ -221,11 +208,8 @@ fn chosen(source: &Source<'_>, lines: &[Line], given: &Given) -> Result<Recipe, 
         _ => None,
     };
     let all: Vec<String> = lines.iter().filter_map(name).collect();
-    let is_asked = |name: &&String| match &given.recipe {
-        Some(asked) => *name == asked,
-        None => !name.starts_with('_'),
-    };
-    let wrong = |message: &str, help: String| Err(source.wrong(message).with_help(help));
+    let asked = given.recipe.as_ref();
+    let is_asked = |name: &&String| asked.map_or(!name.starts_with('_'), |own| own == *name);
     let (mut found, mut steps, mut unread) = (Vec::new(), 0, None);
     for name in all.iter().filter(is_asked) {
         let mut reader = Reader::new(lines, steps);
@@ -235,7 +219,7 @@ fn chosen(source: &Source<'_>, lines: &[Line], given: &Given) -> Result<Recipe, 
         };
         if reader.is_long() {
             let help = format!("name a recipe with --recipe, or give {DUMP}");
-            return wrong("it takes too long to read", help);
+            return Err(source.wrong("it takes too long to read").with_help(help));
         }
         steps = reader.steps;
         let tree = reader.tree(&made, 0, &mut 0);
@@ -246,42 +230,34 @@ fn chosen(source: &Source<'_>, lines: &[Line], given: &Given) -> Result<Recipe, 
             unread = line_of(&tree).map(|line| (name, line));
         }
     }
-    let is_other =
-        |recipe: &Recipe| OTHERS.iter().any(|word| recipe.name.to_lowercase().contains(word));
+    let has = |recipe: &Recipe, word: &str| recipe.name.to_lowercase().contains(word);
+    let is_other = |recipe: &Recipe| OTHERS.iter().any(|word| has(recipe, word));
     if found.iter().filter(|recipe| !is_other(recipe)).count() == 1 {
         found.retain(|recipe| !is_other(recipe));
     }
     if found.iter().any(|recipe| recipe.name == PRETRAIN) {
         found.retain(|recipe| recipe.name == PRETRAIN);
     }
-    let names: Vec<&str> = found.iter().map(|recipe| recipe.name.as_str()).collect();
-    let all: Vec<&str> = all.iter().map(String::as_str).collect();
-    match (names.len(), &given.recipe, unread) {
-        (1, ..) => {}
-        (2.., ..) => return wrong(&format!("it has {} recipes", names.len()), named(&names)),
-        (0, Some(asked), _) if !all.contains(&asked.as_str()) => {
-            return wrong(&format!("no recipe is called {}", quote::clip(asked)), named(&all));
-        }
-        (0, _, Some((name, line))) => {
+    let message = match (found.len(), asked.filter(|asked| !all.contains(asked)), unread) {
+        (1, ..) => String::new(),
+        (2.., ..) => format!("it has {} recipes", found.len()),
+        (_, Some(asked), _) => format!("no recipe is called {}", quote::clip(asked)),
+        (_, None, Some((name, line))) => {
             let name = quote::clip(name);
-            let message = format!("{name}: what it makes is not known: line {line} is not read");
-            return wrong(&message, format!("give {DUMP}"));
+            format!("{name}: what it makes is not known: line {line} is not read")
         }
-        (0, Some(asked), None) => {
-            let asked = quote::clip(asked);
-            return wrong(&format!("{asked} makes no configuration that is known"), named(&all));
-        }
-        (0, None, None) => {}
-    }
-    let none = "no function in it makes a configuration of a training run that is known";
-    found.pop().ok_or_else(|| source.wrong(none).with_help("give the file of a recipe"))
-}
-
-/// How to name one of `names`.
-fn named(names: &[&str]) -> String {
-    let some: Vec<String> = names.iter().take(MOST_NAMED).map(|name| quote::clip(name)).collect();
+        _ => "no function in it makes a configuration of a training run that is known".to_owned(),
+    };
+    let names = found.iter().map(|recipe| &recipe.name);
+    let names: Vec<&String> = if found.is_empty() { all.iter().collect() } else { names.collect() };
     let more = if names.len() > MOST_NAMED { " .." } else { "" };
-    format!("name one with --recipe: {}{more}", some.join(", "))
+    let some: Vec<String> = names.iter().take(MOST_NAMED).map(|name| quote::clip(name)).collect();
+    let help = match unread.filter(|_| found.is_empty()) {
+        Some(_) => format!("give {DUMP}"),
+        None => format!("name one with --recipe: {}{more}", some.join(", ")),
+    };
+    let one = found.pop().filter(|_| message.is_empty());
+    one.ok_or_else(|| source.wrong(&message).with_help(help))
 }
 
 /// Whether an object is the configuration of a run: of Megatron-Bridge, NeMo, a table, or torchtitan.

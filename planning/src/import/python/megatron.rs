@@ -32,33 +32,22 @@ const ESSENTIAL: &str = "tensor-model-parallel-size pipeline-model-parallel-size
                          expert-model-parallel-size virtual-pipeline-model-parallel-size micro-batch-size \
                          global-batch-size seq-length sequence-parallel recompute-granularity";
 /// Names of recipes, and those of Megatron-LM.
-const NAMES: [(&str, &str); 10] = [
-    ("devices", "nproc-per-node"),
-    ("num-moe-experts", "num-experts"),
-    ("gated-linear-unit", "swiglu"),
-    ("sequence-length", "seq-length"),
-    ("num-nodes", "nnodes"),
-    ("max-steps", "train-iters"),
-    ("num-gpus", "world-size"),
-    ("layernorm-zero-centered-gamma", "apply-layernorm-1p"),
-    ("multi-latent-attention-enabled", "multi-latent-attention"),
-    ("max-sequence-length", "seq-length"),
-];
+const NAMES: &str = "devices=nproc-per-node num-moe-experts=num-experts gated-linear-unit=swiglu sequence-length=seq-length \
+                     num-nodes=nnodes max-steps=train-iters num-gpus=world-size max-sequence-length=seq-length \
+                     layernorm-zero-centered-gamma=apply-layernorm-1p multi-latent-attention-enabled=multi-latent-attention";
 /// Fields that change no step.
 const HARMLESS: &str = "accelerator accumulate-grad-batches cuda-graph-warmup-steps gradient-as-bucket-view \
                         limit-test-batches limit-val-batches tp-comm-bootstrap-backend val-check-interval";
 /// Words of formats of products, with the recipe of FP8, the first that is in a name.
-const FORMATS: [(&str, &str); 6] = [
-    ("mxfp8", "mxfp8"),
-    ("fp8_mx", "mxfp8"),
-    ("subchannel", "blockwise"),
-    ("blockwise", "blockwise"),
-    ("fp8_sc", "blockwise"),
-    ("fp8", "tensorwise"),
-];
+const FORMATS: &str = "mxfp8=mxfp8 fp8_mx=mxfp8 subchannel=blockwise blockwise=blockwise fp8_sc=blockwise fp8=tensorwise";
 /// Layers of a layout by name, and their letters.
-const LETTERS: [(&str, &str); 4] =
-    [("embedding", "E"), ("decoder", "t"), ("mtp", "m"), ("loss", "L")];
+const LETTERS: &str = "embedding=E decoder=t mtp=m loss=L";
+
+/// The first pair of a table whose name is as it is asked for.
+fn of_table(table: &'static str, is: impl Fn(&str) -> bool) -> Option<&'static str> {
+    let mut pairs = table.split_ascii_whitespace().filter_map(|pair| pair.split_once('='));
+    pairs.find(|(name, _)| is(name)).map(|(_, value)| value)
+}
 
 /// The question of a recipe.
 pub(super) fn question(
@@ -123,7 +112,7 @@ pub(super) fn question(
 fn flat(object: &Tree, arguments: &mut Arguments) {
     for (name, value) in plain(object) {
         let dashed = name.replace('_', "-");
-        let own = NAMES.iter().find(|(own, _)| *own == dashed).map_or(dashed.as_str(), |own| own.1);
+        let own = of_table(NAMES, |own| own == dashed).unwrap_or(&dashed);
         if !has(HARMLESS, own) && (!value.is_null() || !arguments.is_set(own)) {
             put(arguments, own, &words(own, value));
         }
@@ -151,14 +140,13 @@ fn precision(tree: &Tree, arguments: &mut Arguments) {
     let one = |word: &str| Some(vec![word.to_owned()]);
     let named = ["bf16", "fp16", "fp8", "fp4", "mixed"];
     let is_named = named.iter().any(|word| name.contains(word)) || own.is_null();
-    let format = FORMATS.iter().find(|(word, _)| name.contains(word));
-    match format {
+    match of_table(FORMATS, |word| name.contains(word)) {
         _ if arguments.has("fp8") || arguments.has("fp4") => {}
         _ if !is_named || own.get(UNREAD).is_some() => {
             arguments.set_unknown("fp8", line_of(own).unwrap_or_default(), true);
         }
         _ if name.contains("nvfp4") => arguments.set("fp4", one("e2m1")),
-        Some((_, recipe)) => {
+        Some(recipe) => {
             arguments.set("fp8", one("hybrid"));
             if !arguments.has("fp8-recipe") {
                 arguments.set("fp8-recipe", one(recipe));
@@ -174,8 +162,7 @@ fn layout(tree: &Tree, arguments: &mut Arguments) {
     let Some(Tree::Array(chunks)) = own("/model").or_else(|| own("/trainer/strategy")) else {
         return;
     };
-    let letter =
-        |layer: &Tree| Some(LETTERS.iter().find(|(name, _)| layer.as_str() == Some(name))?.1);
+    let letter = |layer: &Tree| of_table(LETTERS, |own| layer.as_str() == Some(own));
     let chunk = |chunk: &Tree| chunk.as_array()?.iter().map(letter).collect::<Option<String>>();
     let text: Option<Vec<String>> = chunks.iter().map(chunk).collect();
     arguments.set("pipeline-model-parallel-layout", text.map(|text| vec![text.join("|")]));
