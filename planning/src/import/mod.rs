@@ -298,7 +298,10 @@ pub fn read_printed(
         return Ok(None);
     }
     let mut given = given.clone();
-    let mut own = of_source(&source, &given)?;
+    let mut own = match of_source(&source, &given) {
+        Err(_) if printed::is_part(&source) => return Ok(None),
+        own => own?,
+    };
     let cluster = script.document.cluster.first();
     let devices = cluster.and_then(|one| one.devices.clone()).filter(|_| script.has_devices());
     if let Some(devices) = devices.filter(|_| !own.has_devices()) {

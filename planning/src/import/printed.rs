@@ -14,6 +14,8 @@ use super::{Given, Imported, Log, is_dump, measure, of_megatron, python, torchti
 
 /// The most configurations of a log that are compared.
 const MOST: usize = 16;
+/// The largest configuration.
+const MOST_BYTES: usize = 8 << 20;
 /// Heads of the lines of Megatron-LM's arguments.
 const ARGUMENTS: [&str; 2] = ["-- arguments --", "-- end of arguments --"];
 
@@ -22,6 +24,8 @@ const ARGUMENTS: [&str; 2] = ["-- arguments --", "-- end of arguments --"];
 pub(super) enum Kind {
     /// Megatron-LM, names and values with dots between.
     Arguments,
+    /// The same without heads, perhaps in part.
+    Part,
     /// torchtitan, a literal of Python or JSON.
     Job,
     /// Megatron-Bridge, YAML.
@@ -70,7 +74,7 @@ pub(super) fn all(text: &str) -> Vec<Printed> {
         }
     }
     if all.is_empty() && is_dump(text) {
-        all.push(Printed { kind: Kind::Arguments, tree: Ok(text.into()), line: 1, begin: 0 });
+        all.push(Printed { kind: Kind::Part, tree: Ok(text.into()), line: 1, begin: 0 });
     }
     all
 }
@@ -89,7 +93,7 @@ fn begins(line: &str) -> Option<(Kind, String, String)> {
             Kind::Step => Some(rest).filter(|rest| rest.starts_with('{'))?,
             Kind::Recipe => Some(rest).filter(|rest| rest.starts_with("_target_: "))?,
             Kind::Nemo => Some(rest).filter(|rest| rest.trim_start().starts_with("****"))?,
-            Kind::Arguments => rest,
+            Kind::Arguments | Kind::Part => rest,
         };
         Some((kind, source, from.to_owned()))
     };
@@ -186,8 +190,8 @@ impl<'a> Lines<'a> {
                         Some(end) => break text.len() - line.len() + end,
                         None => line = self.next_of(source).ok_or_else(|| ends(self))?,
                     }
-                    text += "\n";
-                    text += &line;
+                    text += &format!("\n{line}");
+                    enough(&text)?;
                 };
                 python::literal(&text[..length]).map_err(|why| format!("cannot be read: {why}"))
             }
@@ -196,6 +200,7 @@ impl<'a> Lines<'a> {
                 let mut text = if kind == Kind::Nemo { String::new() } else { first + "\n" };
                 let is_rule = |line: &str| line.trim().is_empty() || line.starts_with("---");
                 loop {
+                    enough(&text)?;
                     let Some(line) = self.next_of(source) else {
                         // A file of its own has no more lines.
                         match number == 1 && kind == Kind::Recipe && self.at == self.text.len() {
@@ -211,7 +216,7 @@ impl<'a> Lines<'a> {
                 }
                 super::yaml::parse(&text).map_err(|why| format!("cannot be read: {why}"))
             }
-            Kind::Arguments => {
+            Kind::Arguments | Kind::Part => {
                 let mut text = String::new();
                 loop {
                     let line = self.next_of(source).ok_or_else(|| ends(self))?;
@@ -219,15 +224,26 @@ impl<'a> Lines<'a> {
                         return Ok(text.into());
                     }
                     text += &format!("{line}\n");
+                    enough(&text)?;
                 }
             }
         }
     }
 }
 
+/// Whether `text` is no larger than configurations are.
+fn enough(text: &str) -> Result<(), String> {
+    (text.len() <= MOST_BYTES).then_some(()).ok_or_else(|| "has no end".to_owned())
+}
+
 /// Whether `source` has one that asks of the planner.
 pub(super) fn is_log(source: &Source<'_>) -> bool {
     source.printed().last().is_some_and(|last| last.kind != Kind::Step)
+}
+
+/// Whether `source` has only lines without heads, which may be a part.
+pub(super) fn is_part(source: &Source<'_>) -> bool {
+    source.printed().iter().all(|one| one.kind == Kind::Part)
 }
 
 /// The question of the configuration in a log: the last with iterations behind it.
@@ -267,7 +283,7 @@ fn question(source: &Source<'_>, one: &Printed, given: &Given) -> Result<Importe
     let wrong = |why: String| source.wrong(&why).with_help(WHOLE);
     let tree = one.tree(source)?;
     match one.kind {
-        Kind::Arguments => {
+        Kind::Arguments | Kind::Part => {
             let arguments = Arguments::of_dump(tree.as_str().unwrap_or_default());
             of_megatron(source, &arguments, given, None)
         }
