@@ -100,7 +100,7 @@ pub fn predicted(
     question: &AdviceQuestion,
     batch: Option<u64>,
 ) -> Result<(f64, String), Diagnostic> {
-    let (imported, own, _) = run_of(context, question)?;
+    let (imported, own) = printed_run_of(context, question)?;
     let folder = own.parent().unwrap_or(Path::new("")).to_owned();
     let batch = batch.unwrap_or(imported.document.batch);
     let words =
@@ -117,10 +117,8 @@ pub fn predicted(
 /// not. A configuration that is printed later does not count.
 #[must_use]
 pub fn tokens(context: &Context<'_>, question: &AdviceQuestion) -> f64 {
-    let alone = |path: &PathBuf| import::read_run(context, path, &question.given).ok();
-    let run = run_of(context, question).map(|(imported, ..)| imported).ok();
-    let run = run.or_else(|| question.files.iter().find_map(alone));
-    run.map_or(1.0, |imported| import::tokens_per_device(&imported.document))
+    let run = printed_run_of(context, question).or_else(|_| run_of(context, question));
+    run.map_or(1.0, |(imported, _)| import::tokens_per_device(&imported.document))
 }
 
 /// A run whose changes are tried.
@@ -144,55 +142,61 @@ struct Run {
     source: Option<Source>,
 }
 
-/// The run of `question`, its file, and the log whose configuration is taken in place of that: the first file with a
-/// set-up, where no other has a configuration that a framework has printed.
+/// The first of the files of `question` with a set-up.
 fn run_of<'a>(
     context: &Context<'_>,
     question: &'a AdviceQuestion,
-) -> Result<(Imported, &'a Path, Option<&'a Path>), Diagnostic> {
+) -> Result<(Imported, &'a Path), Diagnostic> {
     let mut failed = None;
     for path in &question.files {
-        let mut imported = match import::read_run(context, path, &question.given) {
-            Ok(imported) => imported,
-            Err(error) => {
-                failed = failed.or(Some(error));
-                continue;
-            }
-        };
-        let mut printed = None;
-        for log in question.files.iter().filter(|log| *log != path && context.exists(log)) {
-            if let Some(own) = import::read_printed(context, log, &question.given, &imported)? {
-                (imported, printed) = (own, Some(log.as_path()));
-            }
+        match import::read_run(context, path, &question.given) {
+            Ok(imported) => return Ok((imported, path)),
+            Err(error) => failed = failed.or(Some(error)),
         }
-        return Ok((imported, path, printed));
     }
     let none = || Diagnostic::new("there is no file to read: name a script or a log");
     Err(failed.unwrap_or_else(none))
 }
 
-/// Reads the files of `question`: the first with a set-up, and the iterations of all of them.
+/// The same, by the configuration that a framework has printed in another file, if there is one.
+fn printed_run_of<'a>(
+    context: &Context<'_>,
+    question: &'a AdviceQuestion,
+) -> Result<(Imported, &'a Path), Diagnostic> {
+    let (mut imported, own) = run_of(context, question)?;
+    for path in question.files.iter().filter(|path| *path != own && context.exists(path)) {
+        let (printed, _) = import::read_log_of(context, path, &question.given, &imported)?;
+        imported = printed.unwrap_or(imported);
+    }
+    Ok((imported, own))
+}
+
+/// Reads the files of `question`: the first with a set-up, and the iterations of all of them. A configuration that a
+/// framework has printed takes the place of a script.
 fn read(context: &Context<'_>, question: &AdviceQuestion) -> Result<Run, Diagnostic> {
-    let (imported, own, printed) = run_of(context, question)?;
+    let (mut imported, own) = run_of(context, question)?;
     let source = import::script(context, own)?.map(|text| Source {
         path: own.to_owned(),
         text,
         given: question.given.clone(),
     });
-    let tokens = import::tokens_per_device(&imported.document);
     let mut measured = imported.measured.clone();
     for path in question.files.iter().filter(|path| path.as_path() != own) {
+        let (printed, log) = import::read_log_of(context, path, &question.given, &imported)?;
         let (name, of) = (quote::path(path), quote::path(own));
-        let refused = |why| Diagnostic::file(path, format!("{name} does not calibrate: {why}"));
-        if printed == Some(path.as_path()) && imported.measured.is_some() {
-            continue;
+        if let Some(printed) = printed {
+            imported = printed;
+            if imported.measured.is_some() {
+                measured.clone_from(&imported.measured);
+                continue;
+            }
         }
-        let log = import::read_log(context, path, tokens)?;
         let unlike = log.unlike(&imported.document, imported.has_devices());
         if !unlike.is_empty() {
             let message = format!("{name} is of another run than {of}: {}", unlike.join("; "));
             return Err(Diagnostic::file(path, message).with_help(OTHER_RUN));
         }
+        let refused = |why| Diagnostic::file(path, format!("{name} does not calibrate: {why}"));
         let more = log.measured().map_err(|why| refused(why).with_help(LOGS))?;
         context.warn(format!("{name}: {}", more.in_words()));
         measured = Some(more);

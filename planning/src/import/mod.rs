@@ -280,26 +280,27 @@ pub fn read_log(context: &Context<'_>, path: &Path, tokens: f64) -> Result<Log, 
     Ok(Log::of(&String::from_utf8_lossy(&bytes), tokens))
 }
 
-/// The run of the log `path` by the configuration that its framework has printed, over that of `script`, with a note on
-/// each contradiction; `None` if there is none.
+/// The log `path` of the run `script`, and its run by the configuration that its framework has printed, with a note on
+/// each contradiction; `None` if there is none. The file is read once.
 ///
 /// # Errors
 /// If the file or that configuration cannot be read.
-pub fn read_printed(
+pub fn read_log_of(
     context: &Context<'_>,
     path: &Path,
     given: &Given,
     script: &Imported,
-) -> Result<Option<Imported>, Diagnostic> {
+) -> Result<(Option<Imported>, Log), Diagnostic> {
     let bytes = context.read_bytes(path, MOST_BYTES)?;
     let text = String::from_utf8_lossy(&bytes);
     let source = Source::new(context, path, &text);
+    let log = || Log::of(&text, tokens_per_device(&script.document));
     if script.is_question || !printed::is_log(&source) {
-        return Ok(None);
+        return Ok((None, log()));
     }
     let mut given = given.clone();
     let mut own = match of_source(&source, &given) {
-        Err(_) if printed::is_part(&source) => return Ok(None),
+        Err(_) if printed::is_part(&source) => return Ok((None, log())),
         own => own?,
     };
     let cluster = script.document.cluster.first();
@@ -309,7 +310,8 @@ pub fn read_printed(
         own = of_source(&source, &given)?;
     }
     own.notes.extend(measured::contradictions(&own, script));
-    Ok(Some(own))
+    let log = Log::of(&text, tokens_per_device(&own.document));
+    Ok((Some(own), log))
 }
 
 /// The text of `path`, if it is a launch script with arguments of Megatron-LM.

@@ -359,7 +359,7 @@ fn a_printed_configuration_wins_over_the_script() {
     let context = Context::new(&files);
     let own = read_run(&context, Path::new("a.sh"), &Given::default()).ok().unwrap();
     let printed =
-        read_printed(&context, Path::new("a.log"), &Given::default(), &own).ok().unwrap().unwrap();
+        read_log_of(&context, Path::new("a.log"), &Given::default(), &own).ok().unwrap().0.unwrap();
     assert_eq!((printed.document.setup.unwrap().tensor, sizes(&own).hidden), (Some(2), 1024));
     let said: Vec<&String> =
         printed.notes.iter().filter(|note| note.starts_with("the log says")).collect();
@@ -372,6 +372,6 @@ fn a_printed_configuration_wins_over_the_script() {
     ];
     assert_eq!(said, expected);
     assert!(
-        read_printed(&context, Path::new("a.sh"), &Given::default(), &own).ok().unwrap().is_none()
+        read_log_of(&context, Path::new("a.sh"), &Given::default(), &own).ok().unwrap().0.is_none()
     );
 }
