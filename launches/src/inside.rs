@@ -1,0 +1,445 @@
+//! What this program is in the copy: its first process, the one that becomes the script, and the stand-ins.
+#![allow(clippy::exit, clippy::print_stdout)]
+
+use std::env;
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio, exit};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{
+    Resource, Rlimit, Signal, WaitOptions, nice, set_parent_process_death_signal, setrlimit, setsid,
+};
+
+use crate::copy::{self, OWN};
+use crate::names::{self, Role, has_value};
+use crate::slurm::Job;
+use crate::wire;
+
+/// Variables of the caller's numbers of nodes and of GPUs of each, and the numbers without them.
+pub(crate) const NODES: (&str, u64) = ("DEBUBBLE_NODES", 1);
+pub(crate) const GPUS: (&str, u64) = ("DEBUBBLE_GPUS", 8);
+/// Set in a job that is submitted, and in a step.
+const SUBMITTED: &str = "DEBUBBLE_SUBMITTED";
+const STEP: &str = "SLURM_STEP_ID";
+/// Names of this program by what it is to do: enter namespaces, be their first process, become the script.
+pub(crate) const STAGES: [&str; 3] = ["debubble-enter", "debubble-first", "debubble-become"];
+/// The most processes of a script, and their memory.
+const MOST_PROCESSES: usize = 512;
+const MOST_BYTES: u64 = 4 << 30;
+/// The most records of a script.
+const MOST_RECORDS: usize = 10_000;
+/// Limits of a process: seconds, bytes of a file and of memory, processes, dumps.
+const LIMITS: [(Resource, u64); 5] = [
+    (Resource::Cpu, 60),
+    (Resource::Fsize, 64 << 20),
+    (Resource::As, 8 << 30),
+    (Resource::Nproc, 1024),
+    (Resource::Core, 0),
+];
+/// How long processes may outlive the script.
+const AFTER: Duration = Duration::from_secs(1);
+const TICK: Duration = Duration::from_millis(10);
+const GPU: &str = "NVIDIA H100 80GB HBM3";
+
+/// Acts as the stand-in or a stage where the name of this process says so.
+pub(crate) fn stand_in() {
+    let mut words = env::args_os().map(|word| word.to_string_lossy().into_owned());
+    let name = words.next().unwrap_or_default();
+    let name = name.rsplit('/').next().unwrap_or_default();
+    let words: Vec<String> = words.collect();
+    if let Some(stage) = STAGES.iter().position(|own| *own == name) {
+        let run = [enter, first, become_script][stage];
+        let Err(error) = run(&words);
+        tell("refused", [error.to_string().as_bytes()]);
+        exit(2);
+    }
+    if let Some(role) = names::role(name).filter(|_| Path::new(OWN).join("socket").exists()) {
+        act(name, role, &words);
+        exit(0);
+    }
+}
+
+/// Never returned.
+enum Never {}
+
+/// Writes a record of the first process.
+fn tell<'a>(kind: &'a str, rest: impl IntoIterator<Item = &'a [u8]>) {
+    let fields = [kind.as_bytes()].into_iter().chain(rest);
+    // Without a reader nobody waits for it.
+    let _ = wire::write(&mut io::stdout(), &wire::joined(fields));
+}
+
+/// Enters namespaces and waits for the first process in them.
+fn enter(words: &[String]) -> io::Result<Never> {
+    let program = env::current_exe()?;
+    copy::enter()?;
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    let status = Command::new(program).arg0(STAGES[1]).args(words).status()?;
+    exit(status.code().unwrap_or(2));
+}
+
+/// Makes the copy, runs the script in it and collects records. `words`: seconds, the folder, paths to make, `--`, the
+/// command. When it ends the kernel ends all that is left.
+fn first(words: &[String]) -> io::Result<Never> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    let [seconds, folder, made @ ..] = &words[..end] else { exit(2) };
+    let listener = copy::make(Path::new(&env::var("HOME").unwrap_or_default()))?;
+    listener.set_nonblocking(true)?;
+    rustix::system::sethostname(b"node0")?;
+    for path in made.iter().map(Path::new) {
+        let is_name = path.file_name().is_some_and(|name| names::role(&name.to_string_lossy()).is_some());
+        let folder = if is_name { path.parent().unwrap_or(path) } else { path };
+        // What cannot be made stays missing.
+        let _ = fs::create_dir_all(folder);
+        if is_name {
+            let _ = symlink(Path::new(OWN).join("stand-in"), path);
+        }
+    }
+    let begun = Instant::now();
+    let script = Command::new(Path::new(OWN).join("stand-in"))
+        .arg0(STAGES[2])
+        .arg(folder)
+        .args(words.get(end + 1..).unwrap_or_default())
+        .stdin(Stdio::null())
+        .stdout(io::stderr())
+        .spawn()?;
+    let limit = Duration::from_secs(seconds.parse().unwrap_or(0));
+    let mut ended: Option<(i32, Instant)> = None;
+    let mut records = 0;
+    let why = loop {
+        records += collect(&listener);
+        while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+            if u32::try_from(pid.as_raw_nonzero().get()).ok() == Some(script.id()) {
+                let signal = status.terminating_signal().map(|signal| 128 + signal);
+                ended = Some((status.exit_status().or(signal).unwrap_or(2), Instant::now()));
+            }
+        }
+        let (processes, bytes) = use_of_all();
+        match ended {
+            Some((code, at)) if processes <= 1 || at.elapsed() > AFTER => break code.to_string(),
+            _ if begun.elapsed() > limit => break format!("it took more than {seconds} s"),
+            _ if processes > MOST_PROCESSES => break format!("it began {processes} processes"),
+            _ if bytes > MOST_BYTES => break format!("it took {bytes} bytes of memory"),
+            _ if records > MOST_RECORDS => break format!("it began {records} commands"),
+            _ => sleep(TICK),
+        }
+    };
+    collect(&listener);
+    tell("ended", [why.as_bytes()]);
+    exit(0);
+}
+
+/// Passes on the records that have come, and counts them.
+fn collect(listener: &UnixListener) -> usize {
+    let mut count = 0;
+    while let Ok((stream, _)) = listener.accept() {
+        let mut bytes = Vec::new();
+        let most = u64::try_from(wire::LONGEST).unwrap_or(0);
+        let is_read = stream.set_nonblocking(false).is_ok()
+            && stream.set_read_timeout(Some(AFTER)).is_ok()
+            && stream.take(most).read_to_end(&mut bytes).is_ok();
+        count += 1;
+        if is_read {
+            let _ = wire::write(&mut io::stdout(), &bytes);
+        }
+    }
+    count
+}
+
+/// The number of all processes, and the bytes of memory that they have.
+fn use_of_all() -> (usize, u64) {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let is_process = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.as_bytes().iter().all(u8::is_ascii_digit))
+    };
+    let pages = |path: PathBuf| {
+        let text = fs::read_to_string(path.join("statm")).unwrap_or_default();
+        text.split(' ').nth(1).and_then(|own| own.parse().ok()).unwrap_or(0_u64)
+    };
+    let all = entries.map(|entry| entry.path()).filter(is_process).map(pages);
+    let (count, pages) = all.fold((0, 0), |(count, sum), own| (count + 1, sum + own));
+    (count, pages * 4096)
+}
+
+/// Becomes the command behind the folder in `words`, without rights and within limits.
+fn become_script(words: &[String]) -> io::Result<Never> {
+    let [folder, program, rest @ ..] = words else { exit(2) };
+    setsid()?;
+    nice(10)?;
+    for (resource, most) in LIMITS {
+        let most = rustix::process::getrlimit(resource).maximum.map_or(most, |own| own.min(most));
+        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
+    }
+    copy::give_up()?;
+    env::set_current_dir(folder)?;
+    Err(Command::new(program).args(rest).exec())
+}
+
+/// Records a command of the script.
+fn record(kind: &str, name: &str, words: &[String]) {
+    let folder = env::current_dir().unwrap_or_default();
+    let count = (words.len() + 1).to_string();
+    let variables: Vec<Vec<u8>> = env::vars_os()
+        .map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat())
+        .collect();
+    let head = [kind.as_bytes(), folder.as_os_str().as_bytes(), count.as_bytes(), name.as_bytes()];
+    let words = words.iter().map(String::as_bytes);
+    let fields = head.into_iter().chain(words).chain(variables.iter().map(Vec::as_slice));
+    let bytes = wire::joined(fields);
+    let stream = UnixStream::connect(Path::new(OWN).join("socket"));
+    // A record that is lost is missed by whoever reads the launches.
+    let _ = stream.and_then(|mut stream| io::Write::write_all(&mut stream, &bytes));
+}
+
+/// Does what the command `name` with `words` is to do in the copy.
+fn act(name: &str, role: Role, words: &[String]) {
+    match role {
+        Role::Launcher => record("launch", name, words),
+        Role::Python => python(name, words),
+        Role::Missing => record("missing", "", words),
+        Role::Wrapper(valued) => wrapper(name, valued, words),
+        Role::Container => {
+            let is_program = |word: &String| {
+                let name = program_name(word);
+                matches!(name, "bash" | "sh") || matches!(names::role(name), Some(Role::Launcher | Role::Python))
+            };
+            run(words.iter().position(is_program).map_or(&[], |at| &words[at..]));
+        }
+        Role::Remote(valued) => {
+            let at = behind_options(valued, words) + usize::from(name == "ssh");
+            let command = words.get(at..).unwrap_or_default().join(" ");
+            run(&["bash".to_owned(), "-c".to_owned(), command]);
+        }
+        Role::Submit(valued) => submit(valued, words),
+        Role::Gpus => gpus(words),
+        Role::Scontrol if words.get(1).is_some_and(|word| word.starts_with("hostname")) => {
+            (0..number("SLURM_NNODES", NODES.0, NODES.1)).for_each(|node| println!("node{node}"));
+        }
+        Role::Hostname => match words.first().is_some_and(|word| word.starts_with("-i") || word.starts_with("-I")) {
+            true => println!("127.0.0.1"),
+            false => println!("node0"),
+        },
+        Role::Addresses => println!("    inet 127.0.0.1/8 scope host lo"),
+        Role::Hosts => match words {
+            [kind, host] if kind.ends_with("hosts") => println!("127.0.0.1 {host}"),
+            _ => real(name, words, &[]),
+        },
+        Role::Git => {
+            let reaches = ["clone", "fetch", "pull", "push", "submodule", "lfs", "remote", "ls-remote"];
+            if !words.iter().any(|word| reaches.contains(&word.as_str())) {
+                real(name, words, &[]);
+            }
+        }
+        Role::Quiet | Role::Scontrol => {}
+    }
+}
+
+/// Becomes the real program `name`, if there is one, with `variables`.
+fn real(name: &str, words: &[String], variables: &[(&str, String)]) {
+    let own = Path::new(OWN);
+    if let Ok(path) = fs::read_link(own.join("path").join(name)) {
+        let variables = variables.iter().map(|(name, value)| (*name, value));
+        let mut command = Command::new(own.join("real").join(name));
+        let error = command.arg0(path).args(words).envs(variables).exec();
+        println!("{error}");
+        exit(126);
+    }
+}
+
+/// Code in words or from the input is run; a file or a module is a launch.
+fn python(name: &str, words: &[String]) {
+    let at = behind_options("-W -X", words);
+    let is_code = |word: &String| !word.starts_with("--") && word.ends_with('c');
+    let is_file = words.get(at).is_some_and(|word| word != "-");
+    if is_file && !words[..at].iter().any(is_code) {
+        return record("launch", name, words);
+    }
+    let own = format!("{OWN}/python:{}", env::var("PYTHONPATH").unwrap_or_default());
+    let count = number("SLURM_GPUS_ON_NODE", GPUS.0, GPUS.1).to_string();
+    let variables = [("PYTHONPATH", own), (GPUS.0, count)];
+    [name, "python3", "python"].iter().for_each(|name| real(name, words, &variables));
+}
+
+/// The place behind the options of `words`, of which those in `valued` have a value in the next word.
+fn behind_options(valued: &str, words: &[String]) -> usize {
+    let mut at = 0;
+    while let Some(word) = words.get(at).filter(|word| word.starts_with('-') && *word != "-") {
+        at += if has_value(valued, word) { 2 } else { 1 };
+        if word == "--" {
+            break;
+        }
+    }
+    at.min(words.len())
+}
+
+fn program_name(word: &str) -> &str {
+    word.rsplit('/').next().unwrap_or_default()
+}
+
+/// Whether `word` is a program here, or a script.
+fn is_program(word: &String) -> bool {
+    let path = Path::new(word);
+    let all = env::var_os("PATH").unwrap_or_default();
+    let is_found = || env::split_paths(&all).any(|folder| folder.join(path).is_file());
+    names::role(program_name(word)).is_some()
+        || path.is_file() && (word.contains('/') || word.ends_with(".sh"))
+        || !word.contains('/') && is_found()
+}
+
+/// The place of the command among the `words` of a wrapper: the first program behind options and their values.
+fn command_in(valued: &str, words: &[String]) -> usize {
+    let mut at = behind_options(valued, words);
+    while words.get(at).is_some_and(|word| !is_program(word)) {
+        at += 1;
+        at += behind_options(valued, &words[at..]);
+    }
+    at
+}
+
+/// Becomes the command `words`.
+fn run(words: &[String]) {
+    run_with(words, &[]);
+}
+
+/// The same with `variables`.
+fn run_with(words: &[String], variables: &[(String, String)]) {
+    let [program, rest @ ..] = words else { return };
+    let is_here = Path::new(program).is_file();
+    let name = program_name(program);
+    let mut command = match names::role(name) {
+        Some(_) if !is_here => Command::new(Path::new(OWN).join("bin").join(name)),
+        None if is_here && name.ends_with(".sh") => {
+            let mut bash = Command::new("bash");
+            bash.arg(program);
+            bash
+        }
+        _ => Command::new(program),
+    };
+    let variables = variables.iter().map(|(name, value)| (name, value));
+    let error = command.args(rest).envs(variables).exec();
+    println!("{program}: {error}");
+    exit(127);
+}
+
+/// Runs the command of a wrapper as its first task.
+fn wrapper(name: &str, valued: &str, words: &[String]) {
+    let at = command_in(valued, words);
+    let (options, command) = words.split_at(at);
+    let folder = env::current_dir().unwrap_or_default().display().to_string();
+    let mut variables = Vec::new();
+    if matches!(name, "srun" | "salloc") {
+        let mut job = job(options);
+        if !job.has("ntasks") {
+            job.add_variable("ntasks-per-node", "SLURM_NTASKS_PER_NODE");
+        }
+        job.add_variable("nodes", "SLURM_NNODES");
+        job.add_variable("gpus-per-node", "SLURM_GPUS_ON_NODE");
+        job.add_variable("cpus-per-task", "SLURM_CPUS_PER_TASK");
+        variables = job.variables(NODES.1, GPUS.1, &folder);
+    }
+    if name == "srun" {
+        variables.push((STEP.to_owned(), "0".to_owned()));
+    }
+    let is_count = |word: &&String| matches!(word.trim_start_matches('-'), "n" | "np");
+    if let Some(count) = options.iter().position(|word| is_count(&word)).and_then(|at| options.get(at + 1)) {
+        if name.starts_with("mpi") || name == "orterun" {
+            let of = |name: &str, value: &str| (format!("OMPI_COMM_WORLD_{name}"), value.to_owned());
+            variables.extend([of("SIZE", count), of("RANK", "0"), of("LOCAL_RANK", "0")]);
+        }
+    }
+    run_with(command, &variables);
+}
+
+/// The job of `options`, over which the caller's numbers of nodes and GPUs go.
+fn job(options: &[String]) -> Job {
+    let mut job = Job::default();
+    job.add_variable("nodes", NODES.0);
+    job.add_variable("gpus-per-node", GPUS.0);
+    job.add_words(options);
+    job
+}
+
+/// Runs the file, the text or the input of a job once; a job within it is not run.
+fn submit(valued: &str, words: &[String]) {
+    let at = behind_options(valued, words);
+    let (options, rest) = words.split_at(at);
+    let is_bare = options.iter().any(|word| word == "--parsable");
+    println!("{}1001", if is_bare { "" } else { "Submitted batch job " });
+    if env::var_os(SUBMITTED).is_some() {
+        return;
+    }
+    let value = |name: &str| {
+        let next = |at: usize| options.get(at + 1).map(String::as_str);
+        let all = options.iter().enumerate();
+        let mut found = all.filter_map(|(at, word)| match word.strip_prefix(name)? {
+            "" => next(at),
+            own => own.strip_prefix('='),
+        });
+        found.next().map(str::to_owned)
+    };
+    let mut text = value("--wrap").unwrap_or_default();
+    match rest.first() {
+        _ if !text.is_empty() => {}
+        Some(file) => text = fs::read_to_string(file).unwrap_or_default(),
+        None => drop(io::stdin().read_to_string(&mut text)),
+    }
+    let mut job = job(options);
+    job.add_script(&text);
+    let folder = env::current_dir().unwrap_or_default().display().to_string();
+    let exported = value("--export").unwrap_or_default();
+    let exported = exported.split(',').filter_map(|pair| pair.split_once('='));
+    let exported = exported.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let all = job.variables(NODES.1, GPUS.1, &folder).into_iter().chain(exported);
+    let mut command = Command::new("bash");
+    match rest.is_empty() {
+        true => command.arg("-c").arg(text),
+        false => command.args(rest),
+    };
+    // What it prints goes to the file of its log.
+    let error = command.env(SUBMITTED, "1").envs(all).stdout(io::stderr()).exec();
+    println!("{error}");
+}
+
+/// The first of two variables that is a number, or the `default`.
+fn number(first: &str, second: &str, default: u64) -> u64 {
+    let value = |name| env::var(name).ok()?.parse().ok();
+    value(first).or_else(|| value(second)).unwrap_or(default)
+}
+
+/// Says what programs that ask for GPUS say of those of a node.
+fn gpus(words: &[String]) {
+    let all = 0..number("SLURM_GPUS_ON_NODE", GPUS.0, GPUS.1);
+    let asked = words.iter().find_map(|word| word.strip_prefix("--query-gpu="));
+    let has = |part: &str| words.iter().any(|word| word.contains(part));
+    let value = |gpu: u64, key: &str| match key {
+        "count" => all.end.to_string(),
+        "index" => gpu.to_string(),
+        "memory.total" | "memory.free" if has("nounits") => "81559".to_owned(),
+        "memory.total" | "memory.free" => "81559 MiB".to_owned(),
+        "compute_cap" => "9.0".to_owned(),
+        "name" | "gpu_name" => GPU.to_owned(),
+        _ => "0".to_owned(),
+    };
+    if let Some(keys) = asked.filter(|_| !has("noheader")) {
+        println!("{keys}");
+    }
+    for gpu in all.clone() {
+        match asked {
+            Some(keys) => {
+                let values: Vec<_> = keys.split(',').map(|key| value(gpu, key.trim())).collect();
+                println!("{}", values.join(", "));
+            }
+            None if has("topo") => println!("GPU{gpu} NV18 NV18"),
+            None if has("-L") || has("--list-gpus") => println!("GPU {gpu}: {GPU} (UUID: GPU-{gpu})"),
+            None => println!("{GPU}"),
+        }
+    }
+}
