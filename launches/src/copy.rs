@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use nix::sched::{CloneFlags, unshare};
 use rustix::fs::{StatVfsMountFlags, statvfs};
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_change, mount_remount,
-    unmount,
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_change,
+    mount_remount, unmount,
 };
 use rustix::process::{chdir, getgid, getuid, pivot_root};
 use rustix::thread::{
@@ -291,7 +291,8 @@ pub(crate) fn give_up() -> io::Result<()> {
     }
     rustix::thread::clear_ambient_capability_set()?;
     let none = CapabilitySet::empty();
-    let sets = rustix::thread::CapabilitySets { effective: none, permitted: none, inheritable: none };
+    let sets =
+        rustix::thread::CapabilitySets { effective: none, permitted: none, inheritable: none };
     set_capabilities(None, sets)?;
     Ok(rustix::thread::set_no_new_privs(true)?)
 }

@@ -95,7 +95,8 @@ fn first(words: &[String]) -> io::Result<Never> {
     listener.set_nonblocking(true)?;
     rustix::system::sethostname(b"node0")?;
     for path in made.iter().map(Path::new) {
-        let is_name = path.file_name().is_some_and(|name| names::role(&name.to_string_lossy()).is_some());
+        let is_name =
+            path.file_name().is_some_and(|name| names::role(&name.to_string_lossy()).is_some());
         let folder = if is_name { path.parent().unwrap_or(path) } else { path };
         // What cannot be made stays missing.
         let _ = fs::create_dir_all(folder);
@@ -209,7 +210,8 @@ fn act(name: &str, role: Role, words: &[String]) {
         Role::Container => {
             let is_program = |word: &String| {
                 let name = program_name(word);
-                matches!(name, "bash" | "sh") || matches!(names::role(name), Some(Role::Launcher | Role::Python))
+                matches!(name, "bash" | "sh")
+                    || matches!(names::role(name), Some(Role::Launcher | Role::Python))
             };
             run(words.iter().position(is_program).map_or(&[], |at| &words[at..]));
         }
@@ -223,17 +225,21 @@ fn act(name: &str, role: Role, words: &[String]) {
         Role::Scontrol if words.get(1).is_some_and(|word| word.starts_with("hostname")) => {
             (0..number("SLURM_NNODES", NODES.0, NODES.1)).for_each(|node| println!("node{node}"));
         }
-        Role::Hostname => match words.first().is_some_and(|word| word.starts_with("-i") || word.starts_with("-I")) {
-            true => println!("127.0.0.1"),
-            false => println!("node0"),
-        },
+        Role::Hostname => {
+            match words.first().is_some_and(|word| word.starts_with("-i") || word.starts_with("-I"))
+            {
+                true => println!("127.0.0.1"),
+                false => println!("node0"),
+            }
+        }
         Role::Addresses => println!("    inet 127.0.0.1/8 scope host lo"),
         Role::Hosts => match words {
             [kind, host] if kind.ends_with("hosts") => println!("127.0.0.1 {host}"),
             _ => real(name, words, &[]),
         },
         Role::Git => {
-            let reaches = ["clone", "fetch", "pull", "push", "submodule", "lfs", "remote", "ls-remote"];
+            let reaches =
+                ["clone", "fetch", "pull", "push", "submodule", "lfs", "remote", "ls-remote"];
             if !words.iter().any(|word| reaches.contains(&word.as_str())) {
                 real(name, words, &[]);
             }
@@ -349,9 +355,12 @@ fn wrapper(name: &str, valued: &str, words: &[String]) {
         variables.push((STEP.to_owned(), "0".to_owned()));
     }
     let is_count = |word: &&String| matches!(word.trim_start_matches('-'), "n" | "np");
-    if let Some(count) = options.iter().position(|word| is_count(&word)).and_then(|at| options.get(at + 1)) {
+    if let Some(count) =
+        options.iter().position(|word| is_count(&word)).and_then(|at| options.get(at + 1))
+    {
         if name.starts_with("mpi") || name == "orterun" {
-            let of = |name: &str, value: &str| (format!("OMPI_COMM_WORLD_{name}"), value.to_owned());
+            let of =
+                |name: &str, value: &str| (format!("OMPI_COMM_WORLD_{name}"), value.to_owned());
             variables.extend([of("SIZE", count), of("RANK", "0"), of("LOCAL_RANK", "0")]);
         }
     }
@@ -438,7 +447,9 @@ fn gpus(words: &[String]) {
                 println!("{}", values.join(", "));
             }
             None if has("topo") => println!("GPU{gpu} NV18 NV18"),
-            None if has("-L") || has("--list-gpus") => println!("GPU {gpu}: {GPU} (UUID: GPU-{gpu})"),
+            None if has("-L") || has("--list-gpus") => {
+                println!("GPU {gpu}: {GPU} (UUID: GPU-{gpu})")
+            }
             None => println!("{GPU}"),
         }
     }

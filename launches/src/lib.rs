@@ -70,7 +70,7 @@ pub struct Recording {
     pub without_set_e: bool,
     /// Its exit code, or why it was ended.
     pub ended: Result<i32, String>,
-    /// The end of its output.
+    /// Its output and its messages.
     pub output: String,
 }
 

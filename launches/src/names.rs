@@ -58,8 +58,14 @@ pub(crate) const NAMES: [(Role, &str); 23] = [
     (Role::Addresses, "ip ifconfig"),
     (Role::Hosts, "getent"),
     (Role::Git, "git"),
-    (Role::Quiet, "sleep pkill kill killall scancel squeue sinfo sacct pip pip3 conda mamba micromamba module wandb"),
-    (Role::Quiet, "curl wget apt apt-get yum rsync scp aws gsutil gcloud azcopy hf huggingface-cli modelscope systemctl"),
+    (
+        Role::Quiet,
+        "sleep pkill kill killall scancel squeue sinfo sacct pip pip3 conda mamba micromamba module wandb",
+    ),
+    (
+        Role::Quiet,
+        "curl wget apt apt-get yum rsync scp aws gsutil gcloud azcopy hf huggingface-cli modelscope systemctl",
+    ),
     (
         Role::Quiet,
         "reboot shutdown mount umount ibstat ibv_devinfo ibdev2netdev dcgmi ping make ninja nvcc fuser lsof sysctl \

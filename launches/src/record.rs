@@ -1,6 +1,6 @@
 //! Runs of a script, again while it asks for what the copy can be given.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs;
 use std::io::{self, Read};
@@ -16,9 +16,8 @@ use crate::{Launch, Options, Recording, Refused, names, wire};
 
 /// The most runs of a script.
 const MOST_RUNS: usize = 6;
-/// The bytes of its output that are looked at, and those that are kept.
+/// The bytes of its output that are looked at.
 const MOST_OUTPUT: u64 = 4 << 20;
-const KEPT: usize = 1500;
 const HELP: &str =
     "run it where user namespaces are allowed (Linux 5.11 or newer), or give the log of the run";
 
@@ -34,7 +33,11 @@ struct Run {
 ///
 /// # Errors
 /// If it cannot be read, or this kernel gives no namespaces.
-pub fn record(script: &Path, arguments: &[String], options: &Options) -> Result<Recording, Refused> {
+pub fn record(
+    script: &Path,
+    arguments: &[String],
+    options: &Options,
+) -> Result<Recording, Refused> {
     let refused = |error: io::Error| Refused {
         message: format!("{}: {error}", script.display()),
         help: "name a launch script",
@@ -58,10 +61,17 @@ pub fn record(script: &Path, arguments: &[String], options: &Options) -> Result<
         if stops || run >= MOST_RUNS || own.ended.is_err() {
             let mut missing = own.missing;
             missing.extend(gone.into_iter().map(str::to_owned));
-            let mut known = std::collections::BTreeSet::new();
+            let mut known = BTreeSet::new();
             missing.retain(|name| known.insert(name.clone()));
             let Run { launches, ended, output, .. } = own;
-            return Ok(Recording { launches, missing, made, without_set_e: goes_on, ended, output });
+            return Ok(Recording {
+                launches,
+                missing,
+                made,
+                without_set_e: goes_on,
+                ended,
+                output,
+            });
         }
         goes_on |= wanted.is_empty();
         made.extend(wanted);
@@ -96,10 +106,9 @@ fn variables(text: &str, folder: &Path, options: &Options) -> BTreeMap<String, S
     let mut all: BTreeMap<String, String> =
         all.map(|(name, value)| (name.to_owned(), value)).collect();
     let mut job = Job::default();
-    for ((variable, option), value) in [
-        ((NODES.0, "nodes"), options.nodes),
-        ((GPUS.0, "gpus-per-node"), options.gpus_per_node),
-    ] {
+    for ((variable, option), value) in
+        [((NODES.0, "nodes"), options.nodes), ((GPUS.0, "gpus-per-node"), options.gpus_per_node)]
+    {
         if let Some(value) = value {
             all.insert(variable.to_owned(), value.to_string());
             job.set(option, value.to_string());
@@ -153,7 +162,9 @@ fn once(
         match (record[0].as_str(), record.get(1)) {
             ("refused", Some(why)) => cannot = Some(why.clone()),
             ("ended", Some(code)) => run.ended = code.parse().map_err(|_| code.clone()),
-            ("missing", _) => run.missing.extend(launch(&record).map(|own| own.words[1..].join(" "))),
+            ("missing", _) => {
+                run.missing.extend(launch(&record).map(|own| own.words[1..].join(" ")))
+            }
             ("launch", _) => run.launches.extend(launch(&record)),
             _ => {}
         }

@@ -123,8 +123,7 @@ impl Job {
         let counts = counts.map(|(name, count)| (name, count.to_string()));
         let texts = texts.map(|(name, text)| (name, text.to_owned()));
         let all = counts.into_iter().chain(texts);
-        let mut all: Vec<_> =
-            all.map(|(name, value)| (format!("SLURM_{name}"), value)).collect();
+        let mut all: Vec<_> = all.map(|(name, value)| (format!("SLURM_{name}"), value)).collect();
         all.push(("SLURMD_NODENAME".to_owned(), "node0".to_owned()));
         all
     }
@@ -139,7 +138,9 @@ mod tests {
         let words = ["-N4", "-n", "32", "--job-name", "a b", "--gres=gpu:a100:4,ssd:1", "run.sh"];
         let mut job = Job::default();
         job.add_words(&words.map(str::to_owned));
-        job.add_script("#!/bin/bash\n#SBATCH --nodes=9-12 # many\n#SBATCH -c 7\n#SBATCH --exclusive");
+        job.add_script(
+            "#!/bin/bash\n#SBATCH --nodes=9-12 # many\n#SBATCH -c 7\n#SBATCH --exclusive",
+        );
         let is = |name: &str| {
             let all = job.variables(1, 8, "/a");
             all.into_iter().find(|(own, _)| own == name).map(|(_, value)| value).unwrap()

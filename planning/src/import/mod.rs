@@ -6,6 +6,7 @@ mod arguments;
 mod assemble;
 pub mod edit;
 mod harmless;
+mod launch;
 mod maxtext;
 pub mod measured;
 mod megatron;
@@ -34,6 +35,7 @@ use question::quote;
 use serde::Serialize;
 
 use self::arguments::Arguments;
+pub use self::launch::{Launched, of_launch};
 pub use self::measured::{Log, Measured};
 use self::python::DUMP;
 use self::source::Source;

@@ -137,8 +137,25 @@ pub(super) fn of_script(source: &Source<'_>, given: &Given) -> Result<Step, Diag
     let script = script.map_err(|why| source.wrong(&why))?;
     let arguments = Arguments::of_overrides(&script);
     super::refuse_unknown(source, &arguments)?;
-    let reader = Reader { arguments: &arguments, given, notes: Vec::new() };
-    reader.step().map_err(|wrong| source.of_argument(&arguments, wrong))
+    of_arguments(source, &arguments, given)
+}
+
+/// The step that a launch with `words` runs.
+pub(super) fn of_launch(
+    source: &Source<'_>,
+    words: &[String],
+    given: &Given,
+) -> Result<Step, Diagnostic> {
+    of_arguments(source, &Arguments::of_settings(words.iter()), given)
+}
+
+fn of_arguments(
+    source: &Source<'_>,
+    arguments: &Arguments,
+    given: &Given,
+) -> Result<Step, Diagnostic> {
+    let reader = Reader { arguments, given, notes: Vec::new() };
+    reader.step().map_err(|wrong| source.of_argument(arguments, wrong))
 }
 
 /// Whether activations are computed again, as a key.

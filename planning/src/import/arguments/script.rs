@@ -30,6 +30,22 @@ impl Arguments {
         own
     }
 
+    /// Those of the words of a launch, as they are.
+    pub(in super::super) fn of_launch(words: &[String]) -> Self {
+        let mut own = Self::default();
+        own.add(words);
+        own
+    }
+
+    /// The name of an argument whose value was asked for, and that has none.
+    pub(in super::super) fn without_value(&self) -> Option<&str> {
+        let asked = self.asked.borrow();
+        let is_empty = |values: &[String]| values.first().is_none_or(String::is_empty);
+        let mut all = self.values.iter().filter(|(name, _)| asked.contains(*name));
+        all.find(|(name, values)| is_empty(values) && !is_switch(name))
+            .map(|(name, _)| name.as_str())
+    }
+
     /// The name of a variable that may have further arguments, if there is one.
     pub(in super::super) fn open_variable(&self) -> Option<&str> {
         let read = self.read.borrow();
@@ -106,11 +122,16 @@ impl Arguments {
 
     /// Those of the commands of `script` in the form `table.name=value`, with plus signs before names that are new.
     pub(in super::super) fn of_overrides(script: &Script) -> Self {
+        let launches = || script.commands.iter().filter(|words| shell::is_launch(words)).flatten();
+        let unknown = launches().filter_map(|word| shell::many(word));
+        let open = unknown.map(str::to_owned).collect();
+        Self { open, ..Self::of_settings(launches()) }
+    }
+
+    /// Those of `words` in this form.
+    pub(in super::super) fn of_settings<'a>(words: impl Iterator<Item = &'a String>) -> Self {
         let mut own = Self { style: Style::Keys, ..Self::default() };
-        let launches = || script.commands.iter().filter(|words| shell::is_launch(words));
-        let unknown = launches().flatten().filter_map(|word| shell::many(word));
-        own.open = unknown.map(str::to_owned).collect();
-        for word in launches().flatten() {
+        for word in words {
             // A whole array in quotes is one word here.
             let is_several =
                 word.split_whitespace().skip(1).any(|part| override_of(part).is_some());
