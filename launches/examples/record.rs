@@ -1,22 +1,20 @@
-//! `record SCRIPT [ARGUMENT..]`: what the script launches, words and folder separated by NULs, as the tests compare it.
+//! `record SCRIPT [ARGUMENT..]`: the words of each launch of a script, as the tests compare them.
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::exit, clippy::disallowed_methods)]
+
+use launches::{Options, record};
 
 fn main() {
     launches::stand_in();
     let mut words = std::env::args().skip(1);
     let script = words.next().unwrap_or_default();
     let number = |name| std::env::var(name).ok().and_then(|value| value.parse().ok());
-    let options = launches::Options {
-        seconds: number("SECONDS_LIMIT").unwrap_or(20),
-        nodes: number("NODES"),
-        ..launches::Options::default()
-    };
-    match launches::record(script.as_ref(), &words.collect::<Vec<_>>(), &options) {
+    let seconds = number("LIMIT").unwrap_or(20);
+    let options = Options { seconds, nodes: number("NODES"), ..Options::default() };
+    match record(script.as_ref(), &words.collect::<Vec<_>>(), &options) {
         Ok(own) => {
-            let lines = own.launches.iter().map(|launch| launch.words.join("\0"));
-            print!("{}", lines.map(|line| line + "\n\0").collect::<String>());
-            let launches::Recording { missing, made, without_set_e, ended, output, .. } = own;
-            eprintln!("{missing:?} {made:?} {without_set_e} {ended:?}\n{output}");
+            own.launches.iter().for_each(|launch| println!("{:?}", launch.words));
+            eprintln!("missing {:?} made {:?}", own.missing, own.made);
+            eprintln!("lax {} ended {:?}\n{}", own.without_set_e, own.ended, own.output);
         }
         Err(refused) => {
             eprintln!("{refused}");

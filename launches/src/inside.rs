@@ -123,12 +123,13 @@ fn first(words: &[String]) -> io::Result<Never> {
                 ended = Some((status.exit_status().or(signal).unwrap_or(2), Instant::now()));
             }
         }
-        let (processes, bytes) = use_of_all();
+        let processes = processes();
+        let count = processes.len();
         match ended {
-            Some((code, at)) if processes <= 1 || at.elapsed() > AFTER => break code.to_string(),
+            Some((code, at)) if count <= 1 || at.elapsed() > AFTER => break code.to_string(),
             _ if begun.elapsed() > limit => break format!("it took more than {seconds} s"),
-            _ if processes > MOST_PROCESSES => break format!("it began {processes} processes"),
-            _ if bytes > MOST_BYTES => break format!("it took {bytes} bytes of memory"),
+            _ if count > MOST_PROCESSES => break format!("it began {count} processes"),
+            _ if memory(&processes) > MOST_BYTES => break "it took too much memory".to_owned(),
             _ if records > MOST_RECORDS => break format!("it began {records} commands"),
             _ => sleep(TICK),
         }
@@ -155,26 +156,29 @@ fn collect(listener: &UnixListener) -> usize {
     count
 }
 
-/// The number of all processes, and the bytes of memory that they have.
-fn use_of_all() -> (usize, u64) {
+/// The folders of all processes.
+fn processes() -> Vec<PathBuf> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let is_process = |path: &PathBuf| {
         path.file_name().is_some_and(|name| name.as_bytes().iter().all(u8::is_ascii_digit))
     };
-    let pages = |path: PathBuf| {
+    entries.map(|entry| entry.path()).filter(is_process).collect()
+}
+
+/// The bytes of memory of some processes.
+fn memory(processes: &[PathBuf]) -> u64 {
+    let pages = |path: &PathBuf| {
         let text = fs::read_to_string(path.join("statm")).unwrap_or_default();
         text.split(' ').nth(1).and_then(|own| own.parse().ok()).unwrap_or(0_u64)
     };
-    let all = entries.map(|entry| entry.path()).filter(is_process).map(pages);
-    let (count, pages) = all.fold((0, 0), |(count, sum), own| (count + 1, sum + own));
-    (count, pages * 4096)
+    processes.iter().map(pages).sum::<u64>() * 4096
 }
 
 /// Becomes the command behind the folder in `words`, without rights and within limits.
 fn become_script(words: &[String]) -> io::Result<Never> {
     let [folder, program, rest @ ..] = words else { exit(2) };
     setsid()?;
-    nice(10)?;
+    nice(19)?;
     for (resource, most) in LIMITS {
         let most = rustix::process::getrlimit(resource).maximum.map_or(most, |own| own.min(most));
         setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;

@@ -25,8 +25,23 @@ const HELP: &str =
 struct Run {
     launches: Vec<Launch>,
     missing: Vec<String>,
+    /// Folders in which it was.
+    folders: BTreeSet<PathBuf>,
     ended: Result<i32, String>,
     output: String,
+}
+
+impl Run {
+    /// Adds a command that is not here; a folder is gone into all the same.
+    fn add_missing(&mut self, command: Option<Launch>) {
+        let Some(Launch { words, folder, .. }) = command else { return };
+        if let [_, cd, .., to] = &words[..]
+            && cd == "cd"
+        {
+            self.folders.insert(folder.join(to));
+        }
+        self.missing.push(words[1..].join(" "));
+    }
 }
 
 /// Runs `script` with `arguments` and records its launches.
@@ -53,7 +68,8 @@ pub fn record(
     for run in 1.. {
         let own = once(&command, &folder, &made, &variables, (options.seconds, goes_on))?;
         let gone: Vec<&str> = own.output.lines().filter_map(gone).collect();
-        let wanted = gone.iter().filter_map(|path| wanted(&folder.join(path)));
+        let all = |path: &&str| own.folders.iter().map(|own| own.join(path)).collect::<Vec<_>>();
+        let wanted = gone.iter().flat_map(all).filter_map(|path| wanted(&path));
         let mut wanted: Vec<PathBuf> = wanted.filter(|path| !made.contains(path)).collect();
         wanted.sort_unstable();
         wanted.dedup();
@@ -153,6 +169,7 @@ fn once(
     let mut run = Run {
         launches: Vec::new(),
         missing: Vec::new(),
+        folders: BTreeSet::from([folder.to_owned()]),
         ended: Err("it was ended".to_owned()),
         output: String::new(),
     };
@@ -162,9 +179,7 @@ fn once(
         match (record[0].as_str(), record.get(1)) {
             ("refused", Some(why)) => cannot = Some(why.clone()),
             ("ended", Some(code)) => run.ended = code.parse().map_err(|_| code.clone()),
-            ("missing", _) => {
-                run.missing.extend(launch(&record).map(|own| own.words[1..].join(" ")))
-            }
+            ("missing", _) => run.add_missing(launch(&record)),
             ("launch", _) => run.launches.extend(launch(&record)),
             _ => {}
         }
