@@ -13,8 +13,6 @@ use crate::messages::note;
 
 /// Help heading of the flags of a run.
 const RUN: &str = "A run of the script";
-/// Bytes of a launch that a list shows.
-const SHOWN: usize = 600;
 /// GPUs of a node where neither a flag nor the script says them.
 const GPUS: u64 = 8;
 
@@ -83,12 +81,9 @@ impl Runs {
             (_, []) => return Err(nothing(&name, &recording)),
             (None, [_]) => 0,
             (Some(number), all) if (1..=all.len()).contains(&number) => number - 1,
-            _ => {
-                let message = format!(
-                    "{name} launches {} runs that differ:\n{}",
-                    candidates.len(),
-                    list(&candidates)
-                );
+            (_, all) => {
+                list(all).iter().for_each(|line| note(line));
+                let message = format!("{name} launches {} runs that differ", all.len());
                 return Err(Error::question(message).with_help("choose one: --launch N"));
             }
         };
@@ -171,19 +166,17 @@ fn nothing(name: &str, recording: &Recording) -> Error {
     )
 }
 
-/// The words of each launch that not all have, with the flags in front of them.
-fn list(candidates: &[Candidate<'_>]) -> String {
-    let all = |word: &String| candidates.iter().all(|own| own.launch.words.contains(word));
+/// A line for each launch: the words that not all have, with the flags in front of them.
+fn list(candidates: &[Candidate<'_>]) -> Vec<String> {
+    let has_all = |word: &String| candidates.iter().all(|own| own.launch.words.contains(word));
     let line = |(at, own): (usize, &Candidate<'_>)| {
         let words = &own.launch.words;
-        let of_flag = |at: usize| {
+        let with_flag = |at: usize| {
             let is_value = at > 0 && !words[at].starts_with('-') && words[at - 1].starts_with('-');
             words[at - usize::from(is_value)..=at].join(" ")
         };
-        let own: Vec<String> =
-            (0..words.len()).filter(|at| !all(&words[*at])).map(of_flag).collect();
-        let text: String = own.join(" ").chars().take(SHOWN).collect();
-        format!("  {}: {} .. {}", at + 1, quote::clip(&words[0]), quote::clip(&text))
+        let own = (0..words.len()).filter(|at| !has_all(&words[*at])).map(with_flag);
+        format!("--launch {}: {} .. {}", at + 1, words[0], own.collect::<Vec<_>>().join(" "))
     };
-    candidates.iter().enumerate().map(line).collect::<Vec<_>>().join("\n")
+    candidates.iter().enumerate().map(line).collect()
 }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use question::quote;
 use serde_json::Value;
 
+use super::RUN;
 use super::shell::{self, Batch, UNKNOWN};
 
 /// How a file writes names.
@@ -247,8 +248,8 @@ impl Arguments {
         let (words, is_name) = shell::in_words(variable);
         let message = format!("only a run of the {} knows {}", self.kind(), quote::clip(&words));
         let cure = match is_name {
-            true => format!("give it: --set {}=VALUE", quote::clip(&words)),
-            false => format!("write its value in the {}", self.kind()),
+            true => format!("give it: --set {}=VALUE, or {RUN}", quote::clip(&words)),
+            false => format!("write its value in the {}, or {RUN}", self.kind()),
         };
         (message, cure)
     }

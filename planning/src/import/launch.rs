@@ -64,13 +64,13 @@ impl<'a> Launched<'a> {
     fn kind(&self) -> Option<Kind> {
         let (_, program, rest) = self.parts();
         let has = |start: &str| rest.iter().any(|word| word.starts_with(start));
-        let program = program.to_lowercase();
+        let is = |names: &[&str]| names.iter().any(|name| program.replace('.', "/").contains(name));
         let kinds = [
             (Kind::Verl, has("actor_rollout_ref.") || has("+actor_rollout_ref.")),
             (Kind::Megatron, has("--num-layers") || has("--hidden-size") || has("--hybrid-")),
-            (Kind::Torchtitan, program.contains("torchtitan") || has("--job.config")),
-            (Kind::Primus, program.contains("primus")),
-            (Kind::MaxText, program.contains("maxtext")),
+            (Kind::Torchtitan, is(&["torchtitan/train"]) || has("--job.config")),
+            (Kind::Primus, is(&["primus/cli/main", "primus/train", "primus/pretrain"])),
+            (Kind::MaxText, is(&["MaxText/train", "maxtext/train", "pre_train/train"])),
         ];
         kinds.into_iter().find(|(_, is)| *is).map(|(kind, _)| kind)
     }
@@ -127,7 +127,8 @@ impl<'a> Launched<'a> {
             _ => {
                 let of_step =
                     self.environment.get("SLURM_STEP_ID").and_then(|_| number("SLURM_NTASKS"));
-                of_step.or(number("OMPI_COMM_WORLD_SIZE")).or(number("WORLD_SIZE"))
+                let of_ranks = number("OMPI_COMM_WORLD_SIZE").or(number("WORLD_SIZE"));
+                of_step.or(of_ranks).or(Some(1))
             }
         }
     }
@@ -179,24 +180,22 @@ pub fn of_launch(
     let mut notes = Vec::new();
     let mut given = given.clone();
     let processes = launch.processes(context, &mut notes);
-    if kind != Kind::Megatron {
-        given.devices = given.devices.or(processes.filter(|count| *count > 1));
+    if matches!(kind, Kind::Torchtitan | Kind::Primus) {
+        given.devices = given.devices.or(processes);
     }
     let asked = match kind {
         Kind::Megatron => {
             let mut arguments = Arguments::of_launch(words);
-            let processes = processes.unwrap_or(1).to_string();
-            arguments.set("world-size", Some(vec![processes]));
+            if let Some(processes) = processes {
+                arguments.set("world-size", Some(vec![processes.to_string()]));
+            }
             let imported = of_megatron(&source, &arguments, &given, None);
             match arguments.without_value() {
                 Some(name) => return Err(empty(&source, &arguments.written(name))),
                 None => Asked::Plan(Box::new(imported?)),
             }
         }
-        Kind::Verl => {
-            given.devices = None;
-            Asked::Step(Box::new(verl::of_launch(&source, words, &given)?))
-        }
+        Kind::Verl => Asked::Step(Box::new(verl::of_launch(&source, words, &given)?)),
         Kind::Torchtitan | Kind::Primus | Kind::MaxText => {
             Asked::Plan(Box::new(followed(context, &source, launch, kind, &given)?))
         }

@@ -7,6 +7,8 @@ mod assemble;
 pub mod edit;
 mod harmless;
 mod launch;
+#[cfg(test)]
+mod launch_tests;
 mod maxtext;
 pub mod measured;
 mod megatron;
@@ -47,6 +49,9 @@ const MOST_BYTES: u64 = 256 << 20;
 
 /// The bytes at the start of a file that are looked at.
 const HEAD: usize = 4 << 20;
+
+/// What helps where a script is not followed.
+const RUN: &str = "have bash run it: `debubble import --run`, on Linux";
 
 /// Facts of a run that its files may lack.
 #[derive(Clone, Default, Debug)]
@@ -336,7 +341,7 @@ fn of_dump(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic> {
 
 fn of_script(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic> {
     let script = shell::read(source.text, &given.variables);
-    let script = script.map_err(|why| source.wrong(&why))?;
+    let script = script.map_err(|why| source.wrong(&why).with_help(RUN))?;
     let arguments = Arguments::of_script(&script);
     let mut imported = of_megatron(source, &arguments, given, None)?;
     refuse_unknown(source, &arguments)?;

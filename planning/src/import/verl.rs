@@ -134,7 +134,7 @@ pub(super) fn is_script(source: &Source<'_>) -> bool {
 /// The step that the script `source` runs.
 pub(super) fn of_script(source: &Source<'_>, given: &Given) -> Result<Step, Diagnostic> {
     let script = shell::read(source.text, &given.variables);
-    let script = script.map_err(|why| source.wrong(&why))?;
+    let script = script.map_err(|why| source.wrong(&why).with_help(super::RUN))?;
     let arguments = Arguments::of_overrides(&script);
     super::refuse_unknown(source, &arguments)?;
     of_arguments(source, &arguments, given)
