@@ -79,6 +79,14 @@ fn tell<'a>(kind: &'a str, rest: impl IntoIterator<Item = &'a [u8]>) {
 /// Enters namespaces and waits for the first process in them.
 fn enter(words: &[String]) -> io::Result<Never> {
     let program = env::current_exe()?;
+    // What the caller's caller left open is no part of the copy.
+    let open: Vec<_> =
+        fs::read_dir("/proc/self/fd")?.flatten().map(|own| own.file_name()).collect();
+    for number in open.iter().filter_map(|name| name.to_str()?.parse::<i32>().ok()) {
+        if number > 2 {
+            let _ = nix::unistd::close(number);
+        }
+    }
     copy::enter()?;
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let status = Command::new(program).arg0(STAGES[1]).args(words).status()?;

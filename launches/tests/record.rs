@@ -232,6 +232,19 @@ fn nothing_that_a_script_does_reaches_the_machine() {
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "{attack}");
     }
     assert!(!Path::new("/var/tmp/large").exists());
+    fs::write(
+        folder.path().join("run.sh"),
+        "ls /proc/self/fd; echo x >&9; echo mine > /proc/self/fd/8/kept",
+    )
+    .unwrap();
+    let leak = format!(
+        "exec 9>> {kept_at} 8< {}; exec {} {own}/run.sh",
+        outside.path().display(),
+        binary.display()
+    );
+    let output = Command::new("bash").arg("-c").arg(leak).output().unwrap();
+    assert!(text(&output.stderr).contains("9: Bad file descriptor"), "{output:?}");
+    assert_eq!(fs::read_to_string(&kept).unwrap(), "kept");
 }
 
 #[test]
