@@ -5,4 +5,4 @@ cd() {
   (($#)) && debubble-missing cd "$@" && command mkdir -p -- "${@: -1}" 2> /dev/null && builtin cd "$@"
 }
 ulimit() { builtin ulimit "$@" 2> /dev/null || :; }
-if [[ ${DEBUBBLE_GO_ON-} ]]; then set -T; trap 'set +eu +o pipefail' DEBUG; fi
+if [[ ${DEBUBBLE_GO_ON-} ]]; then set -T; trap 'set +e +o pipefail' DEBUG; fi

@@ -142,8 +142,8 @@ fn say(recording: &Recording) {
             list(&recording.missing)
         ));
     }
-    if recording.without_set_e {
-        note("it launches only where errors do not end it: `set -e` and `set -u` did not hold");
+    if recording.without_set_e && !recording.launches.is_empty() {
+        note("it launches only where errors do not end it: `set -e` did not hold");
     }
     if let Err(why) = &recording.ended {
         note(&format!("it was ended: {why}"));
@@ -158,25 +158,38 @@ fn nothing(name: &str, recording: &Recording) -> Error {
         }
         None => format!("{name} launches nothing"),
     };
-    let last = recording.output.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    let lines = || recording.output.lines().rev().map(str::trim);
+    let last = lines().find(|line| !line.is_empty());
     let last =
         last.map_or(String::new(), |line| format!("; its last line is: {}", quote::clip(line)));
-    Error::question(format!("{message}{last}")).with_help(
-        "give its arguments behind --, its variables with --env NAME=VALUE, or the log of the run",
-    )
+    let unset =
+        lines().find_map(|line| line.strip_suffix(": unbound variable")?.rsplit(' ').next());
+    let help = match unset {
+        Some(name) => format!("give it: --env {}=VALUE", quote::clip(name)),
+        None => "give its arguments behind --, its variables with --env NAME=VALUE, or the log of the run".to_owned(),
+    };
+    Error::question(format!("{message}{last}")).with_help(help)
 }
 
-/// A line for each launch: the words that not all have, with the flags in front of them.
+/// A line for each launch: the arguments that not all have.
 fn list(candidates: &[Candidate<'_>]) -> Vec<String> {
-    let has_all = |word: &String| candidates.iter().all(|own| own.launch.words.contains(word));
-    let line = |(at, own): (usize, &Candidate<'_>)| {
-        let words = &own.launch.words;
-        let with_flag = |at: usize| {
-            let is_value = at > 0 && !words[at].starts_with('-') && words[at - 1].starts_with('-');
-            words[at - usize::from(is_value)..=at].join(" ")
-        };
-        let own = (0..words.len()).filter(|at| !has_all(&words[*at])).map(with_flag);
-        format!("--launch {}: {} .. {}", at + 1, words[0], own.collect::<Vec<_>>().join(" "))
+    let all: Vec<Vec<String>> = candidates.iter().map(|own| arguments(&own.launch.words)).collect();
+    let line = |(at, own): (usize, &Vec<String>)| {
+        let is_own = |part: &&String| !all.iter().all(|other| other.contains(part));
+        let own: Vec<&str> = own.iter().filter(is_own).map(String::as_str).collect();
+        format!("--launch {}: {} .. {}", at + 1, candidates[at].launch.words[0], own.join(" "))
     };
-    candidates.iter().enumerate().map(line).collect()
+    all.iter().enumerate().map(line).collect()
+}
+
+/// The words with each value beside its flag.
+fn arguments(words: &[String]) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for word in words {
+        match all.last_mut().filter(|last| last.starts_with('-') && !word.starts_with('-')) {
+            Some(last) => *last += &format!(" {word}"),
+            None => all.push(word.clone()),
+        }
+    }
+    all
 }
