@@ -17,7 +17,7 @@ fn main() {
             eprintln!("lax {} ended {:?}\n{}", own.without_set_e, own.ended, own.output);
         }
         Err(refused) => {
-            eprintln!("{refused}");
+            eprintln!("{}", refused.message);
             std::process::exit(3);
         }
     }

@@ -1,9 +1,9 @@
 //! The copy of the machine: every folder an overlay whose changes lie in memory, in namespaces of its own.
 
 use std::ffi::CString;
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File, Metadata, Permissions};
 use std::io;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -15,13 +15,16 @@ use rustix::mount::{
 };
 use rustix::process::{chdir, getgid, getuid, pivot_root};
 use rustix::thread::{
-    CapabilitySet, capabilities, configure_capability_in_ambient_set, set_capabilities,
+    CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
+    configure_capability_in_ambient_set, remove_capability_from_bounding_set, set_capabilities,
+    set_no_new_privs,
 };
 
 use crate::names;
 
-/// Where the copy is put together; a folder that the copy does not have.
-const ROOT: &str = "/sys";
+/// Where changes lie and the copy is put together; a folder that the copy does not have.
+const CHANGES: &str = "/sys";
+const ROOT: &str = "/sys/root";
 /// The folder of stand-ins in the copy.
 pub(crate) const OWN: &str = "/.debubble";
 /// What a bash does first in the copy.
@@ -32,24 +35,10 @@ const TORCH: &str = include_str!("torch.py");
 const NOT_COPIED: [&str; 4] = ["/proc", "/sys", "/dev", "/run"];
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 /// Files and folders of the home folder that have secrets: empty in the copy.
-const SECRETS: [&str; 14] = [
-    ".ssh",
-    ".aws",
-    ".azure",
-    ".kube",
-    ".docker",
-    ".gnupg",
-    ".netrc",
-    ".pgpass",
-    ".git-credentials",
-    ".config/gcloud",
-    ".config/gh",
-    ".config/rclone",
-    ".cache/huggingface/token",
-    ".huggingface/token",
-];
+const SECRETS: &str = ".ssh .aws .azure .kube .docker .gnupg .netrc .pgpass .git-credentials .config/gcloud .config/gh \
+    .config/rclone .cache/huggingface/token .huggingface/token";
 /// Folders besides those of PATH in which launchers lie.
-const PLACES: [&str; 3] = ["~/.local/bin", "/opt/conda/bin", "/usr/local/cuda/bin"];
+const PLACES: [&str; 3] = [".local/bin", "/opt/conda/bin", "/usr/local/cuda/bin"];
 /// The largest file beside a mounted one that can be changed in the copy.
 const SMALL: u64 = 1 << 20;
 
@@ -82,31 +71,30 @@ pub(crate) fn enter() -> io::Result<()> {
 pub(crate) fn make(home: &Path) -> io::Result<UnixListener> {
     let program = std::env::current_exe()?;
     mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
-    let mounted = mounted()?;
-    memory(ROOT, "mode=755,size=256m")?;
-    let root = Path::new(ROOT).join("root");
-    fs::create_dir(&root)?;
-    mount_bind(&root, &root)?;
-    let mut copy = Copy { root: &root, mounted: &mounted, overlays: 0 };
+    let mounts = fs::read_to_string("/proc/self/mounts")?;
+    let points = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+    let mounted: Vec<PathBuf> = points.map(|own| own.replace("\\040", " ").into()).collect();
+    memory(CHANGES, "mode=755,size=256m")?;
+    fs::create_dir(ROOT)?;
+    mount_bind(ROOT, ROOT)?;
     for entry in fs::read_dir("/")? {
         // What cannot be copied is not there.
-        let _ = copy.place(&entry?.path());
+        let _ = place(&entry?.path(), &mounted);
     }
-    copy.system()?;
-    copy.hide(home)?;
-    let listener = copy.stand_ins(&program)?;
-    chdir(&root)?;
+    system()?;
+    hide(home)?;
+    let listener = stand_ins(&program, home)?;
+    chdir(ROOT)?;
     pivot_root(".", ".")?;
     unmount(".", UnmountFlags::DETACH)?;
     chdir("/")?;
     Ok(listener)
 }
 
-/// Points at which something is mounted.
-fn mounted() -> io::Result<Vec<PathBuf>> {
-    let text = fs::read_to_string("/proc/self/mounts")?;
-    let points = text.lines().filter_map(|line| line.split(' ').nth(1));
-    Ok(points.map(|point| point.replace("\\040", " ").into()).collect())
+/// Where `path` of the machine lies while the copy is made.
+fn at(path: impl AsRef<Path>) -> PathBuf {
+    let path = path.as_ref();
+    Path::new(ROOT).join(path.strip_prefix("/").unwrap_or(path))
 }
 
 /// Mounts an empty folder in memory.
@@ -139,160 +127,136 @@ fn read_only(point: &Path) -> io::Result<()> {
     Ok(mount_remount(point, kept.fold(flags, |all, flag| all | flag), "")?)
 }
 
-/// The copy, as far as it is made.
-struct Copy<'a> {
-    root: &'a Path,
-    mounted: &'a [PathBuf],
-    overlays: usize,
+/// Copies the folder, link or file `path`. The kernel makes no overlay of a folder in which others are `mounted`: it is
+/// put together of its entries.
+fn place(path: &Path, mounted: &[PathBuf]) -> io::Result<()> {
+    let (at, about) = (at(path), fs::symlink_metadata(path)?);
+    if about.is_symlink() {
+        return symlink(fs::read_link(path)?, at);
+    }
+    if about.is_file() {
+        File::create(&at)?;
+        return match about.len() <= SMALL {
+            true => fs::copy(path, at).map(|_| ()),
+            false => bind_read_only(path, &at),
+        };
+    }
+    if !about.is_dir() {
+        return Ok(());
+    }
+    fs::create_dir(&at)?;
+    if NOT_COPIED.iter().any(|own| path == Path::new(own)) {
+        return Ok(());
+    }
+    if mounted.iter().any(|point| point != path && point.starts_with(path)) {
+        for entry in fs::read_dir(path)? {
+            let _ = place(&entry?.path(), mounted);
+        }
+        return Ok(());
+    }
+    overlay(path, &at, &about).or_else(|_| bind_read_only(path, &at))
 }
 
-impl Copy<'_> {
-    /// Where `path` of the machine lies while the copy is made.
-    fn at(&self, path: impl AsRef<Path>) -> PathBuf {
-        self.root.join(path.as_ref().strip_prefix("/").unwrap_or(path.as_ref()))
-    }
+fn overlay(path: &Path, at: &Path, about: &Metadata) -> io::Result<()> {
+    let own = format!("{CHANGES}/{}-{}", about.dev(), about.ino());
+    let [upper, work] = ["upper", "work"].map(|kind| format!("{own}/{kind}"));
+    fs::create_dir_all(&upper)?;
+    fs::create_dir(&work)?;
+    fs::set_permissions(&upper, about.permissions())?;
+    let text = path.to_str().ok_or(io::ErrorKind::InvalidFilename)?;
+    let lower = text.replace('\\', "\\\\").replace(':', "\\:").replace(',', "\\,");
+    let options = format!("userxattr,lowerdir={lower},upperdir={upper},workdir={work}");
+    let options = CString::new(options)?;
+    Ok(mount("overlay", at, "overlay", MountFlags::NOSUID, options.as_c_str())?)
+}
 
-    /// Copies the folder, link or file `path`. The kernel makes no overlay of a folder in which others are mounted:
-    /// it is put together of its entries.
-    fn place(&mut self, path: &Path) -> io::Result<()> {
-        let (at, about) = (self.at(path), fs::symlink_metadata(path)?);
-        if about.is_symlink() {
-            return symlink(fs::read_link(path)?, at);
-        }
-        if about.is_file() {
-            File::create(&at)?;
-            return match about.len() <= SMALL {
-                true => fs::copy(path, at).map(|_| ()),
-                false => bind_read_only(path, &at),
-            };
-        }
-        if !about.is_dir() {
-            return Ok(());
-        }
-        fs::create_dir(&at)?;
-        if NOT_COPIED.iter().any(|own| path == Path::new(own)) {
-            return Ok(());
-        }
-        if self.mounted.iter().any(|point| point != path && point.starts_with(path)) {
-            for entry in fs::read_dir(path)? {
-                let _ = self.place(&entry?.path());
-            }
-            return Ok(());
-        }
-        self.overlay(path, &at, about.permissions()).or_else(|_| bind_read_only(path, &at))
+/// Mounts processes, devices and `/run`.
+fn system() -> io::Result<()> {
+    let (proc, dev) = (at("/proc"), at("/dev"));
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount("proc", &proc, "proc", flags, None)?;
+    // A script in namespaces of its own would have rights there.
+    fs::write(proc.join("sys/user/max_user_namespaces"), "0")?;
+    // The administrator may write the settings of the kernel in it.
+    read_only(&proc)?;
+    memory(at("/run"), "mode=755,size=16m")?;
+    memory(&dev, "mode=755,size=64m")?;
+    for name in DEVICES {
+        File::create(dev.join(name))?;
+        mount_bind(Path::new("/dev").join(name), dev.join(name))?;
     }
+    for (name, to) in [("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")] {
+        symlink(format!("/proc/self/fd{to}"), dev.join(name))?;
+    }
+    fs::create_dir(dev.join("shm"))?;
+    fs::set_permissions(dev.join("shm"), Permissions::from_mode(0o1777))
+}
 
-    fn overlay(&mut self, path: &Path, at: &Path, permissions: Permissions) -> io::Result<()> {
-        self.overlays += 1;
-        let [upper, work] = ["upper", "work"].map(|kind| format!("{ROOT}/{kind}{}", self.overlays));
-        fs::create_dir(&upper)?;
-        fs::create_dir(&work)?;
-        fs::set_permissions(&upper, permissions)?;
-        let text = path.to_str().ok_or(io::ErrorKind::InvalidFilename)?;
-        let lower = text.replace('\\', "\\\\").replace(':', "\\:").replace(',', "\\,");
-        let options = format!("userxattr,lowerdir={lower},upperdir={upper},workdir={work}");
-        let options = CString::new(options)?;
-        Ok(mount("overlay", at, "overlay", MountFlags::NOSUID, options.as_c_str())?)
+/// Puts something empty in the place of what has secrets in the folder `home`.
+fn hide(home: &Path) -> io::Result<()> {
+    for name in SECRETS.split_whitespace() {
+        let at = at(home.join(name));
+        match fs::metadata(&at) {
+            Ok(about) if about.is_dir() => memory(&at, "mode=755,size=1m")?,
+            Ok(_) => mount_bind("/dev/null", &at)?,
+            Err(_) => {}
+        }
     }
+    Ok(())
+}
 
-    /// Mounts processes, devices and `/run`.
-    fn system(&self) -> io::Result<()> {
-        let proc = self.at("/proc");
-        let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-        mount("proc", &proc, "proc", flags, None)?;
-        // A script in namespaces of its own would have rights there.
-        fs::write(proc.join("sys/user/max_user_namespaces"), "0")?;
-        // The administrator may write the settings of the kernel in it.
-        read_only(&proc)?;
-        memory(self.at("/run"), "mode=755,size=16m")?;
-        let dev = self.at("/dev");
-        memory(&dev, "mode=755,size=64m")?;
-        for name in DEVICES {
-            let at = dev.join(name);
-            File::create(&at)?;
-            mount_bind(Path::new("/dev").join(name), &at)?;
-        }
-        for (name, to) in [("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")] {
-            symlink(format!("/proc/self/fd{to}"), dev.join(name))?;
-        }
-        fs::create_dir(dev.join("shm"))?;
-        fs::set_permissions(dev.join("shm"), Permissions::from_mode(0o1777))
+/// Makes the folder of stand-ins, covers real launchers by them, and listens for records.
+fn stand_ins(program: &Path, home: &Path) -> io::Result<UnixListener> {
+    let own = at(OWN);
+    fs::create_dir(&own)?;
+    memory(&own, "mode=755,size=16m")?;
+    for folder in ["bin", "real", "path", "python"] {
+        fs::create_dir(own.join(folder))?;
     }
+    fs::write(own.join("begin"), BEGIN)?;
+    fs::write(own.join("python/torch.py"), TORCH)?;
+    File::create(own.join("stand-in"))?;
+    bind_read_only(program, &own.join("stand-in"))?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(PLACES.map(|place| home.join(place)));
+    let folders: Vec<PathBuf> = folders.filter(|folder| folder.is_absolute()).collect();
+    for (name, _) in names::all() {
+        symlink("../stand-in", own.join("bin").join(name))?;
+        for folder in &folders {
+            let _ = cover(&folder.join(name), name, &own);
+        }
+    }
+    let listener = UnixListener::bind(own.join("socket"))?;
+    read_only(&own)?;
+    Ok(listener)
+}
 
-    /// Puts something empty in the place of what has secrets in the folder `home`.
-    fn hide(&self, home: &Path) -> io::Result<()> {
-        for name in SECRETS {
-            let at = self.at(home.join(name));
-            match fs::metadata(&at) {
-                Ok(about) if about.is_dir() => memory(&at, "mode=755,size=1m")?,
-                Ok(_) => mount_bind("/dev/null", &at)?,
-                Err(_) => {}
-            }
-        }
-        Ok(())
+/// Covers the program `path` called `name` by the stand-in, in the copy; the first of that name stays at hand.
+fn cover(path: &Path, name: &str, own: &Path) -> io::Result<()> {
+    let real = fs::canonicalize(path)?;
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    // One program under many names, such as busybox, is not a launcher.
+    if !real.file_name().is_some_and(|file| file.to_string_lossy().starts_with(stem)) {
+        return Ok(());
     }
-
-    /// Makes the folder of stand-ins, covers real launchers by them, and listens for records.
-    fn stand_ins(&self, program: &Path) -> io::Result<UnixListener> {
-        let own = self.at(OWN);
-        fs::create_dir(&own)?;
-        memory(&own, "mode=755,size=16m")?;
-        for folder in ["bin", "real", "path", "python"] {
-            fs::create_dir(own.join(folder))?;
-        }
-        fs::write(own.join("begin"), BEGIN)?;
-        fs::write(own.join("python/torch.py"), TORCH)?;
-        let stand_in = own.join("stand-in");
-        File::create(&stand_in)?;
-        bind_read_only(program, &stand_in)?;
-        for (name, _) in names::all() {
-            symlink("../stand-in", own.join("bin").join(name))?;
-        }
-        let listener = UnixListener::bind(own.join("socket"))?;
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let home = std::env::var("HOME").unwrap_or_default();
-        let places = PLACES.map(|place| PathBuf::from(place.replace('~', &home)));
-        let folders: Vec<PathBuf> = std::env::split_paths(&path).chain(places).collect();
-        for (name, _) in names::all() {
-            for folder in folders.iter().filter(|folder| folder.is_absolute()) {
-                let _ = self.cover(&folder.join(name), name, &stand_in);
-            }
-        }
-        read_only(&own)?;
-        Ok(listener)
+    let at_hand = own.join("real").join(name);
+    if !at_hand.exists() {
+        File::create(&at_hand)?;
+        bind_read_only(&real, &at_hand)?;
+        symlink(path, own.join("path").join(name))?;
     }
-
-    /// Covers the program `path` called `name` by the stand-in, in the copy; the first of that name stays at hand.
-    fn cover(&self, path: &Path, name: &str, stand_in: &Path) -> io::Result<()> {
-        let real = fs::canonicalize(path)?;
-        let stem = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-        let file = real.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        // One program under many names, such as busybox, is not a launcher.
-        if !file.starts_with(stem) || real.starts_with(OWN) {
-            return Ok(());
-        }
-        let own = self.at(OWN);
-        let at_hand = own.join("real").join(name);
-        if !at_hand.exists() {
-            File::create(&at_hand)?;
-            bind_read_only(&real, &at_hand)?;
-            symlink(path, own.join("path").join(name))?;
-        }
-        Ok(mount_bind(stand_in, self.at(real))?)
-    }
+    Ok(mount_bind(own.join("stand-in"), at(real))?)
 }
 
 /// Gives up all rights for good.
 pub(crate) fn give_up() -> io::Result<()> {
     for number in 0..64 {
         // The kernel has fewer.
-        let right = CapabilitySet::from_bits_retain(1 << number);
-        let _ = rustix::thread::remove_capability_from_bounding_set(right);
+        let _ = remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << number));
     }
-    rustix::thread::clear_ambient_capability_set()?;
+    clear_ambient_capability_set()?;
     let none = CapabilitySet::empty();
-    let sets =
-        rustix::thread::CapabilitySets { effective: none, permitted: none, inheritable: none };
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
     set_capabilities(None, sets)?;
-    Ok(rustix::thread::set_no_new_privs(true)?)
+    Ok(set_no_new_privs(true)?)
 }

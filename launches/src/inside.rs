@@ -3,14 +3,15 @@
 
 use std::env;
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
+use std::iter;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio, exit};
-use std::thread::sleep;
+use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use rustix::process::{
@@ -25,7 +26,7 @@ use crate::wire;
 /// Variables of the caller's numbers of nodes and of GPUs of each, and the numbers without them.
 pub(crate) const NODES: (&str, u64) = ("DEBUBBLE_NODES", 1);
 pub(crate) const GPUS: (&str, u64) = ("DEBUBBLE_GPUS", 8);
-/// Set in a job that is submitted, and in a step.
+/// Set in a job that is submitted, and in a step of one.
 const SUBMITTED: &str = "DEBUBBLE_SUBMITTED";
 const STEP: &str = "SLURM_STEP_ID";
 /// Names of this program by what it is to do: enter namespaces, be their first process, become the script.
@@ -33,8 +34,11 @@ pub(crate) const STAGES: [&str; 3] = ["debubble-enter", "debubble-first", "debub
 /// The most processes of a script, and their memory.
 const MOST_PROCESSES: usize = 512;
 const MOST_BYTES: u64 = 4 << 30;
-/// The most records of a script.
-const MOST_RECORDS: usize = 10_000;
+/// The most bytes of its records, and the most of them that are read at a time.
+const MOST_RECORDED: usize = 64 << 20;
+const MOST_AT_ONCE: usize = 1000;
+/// The beginnings of records of commands.
+const COMMANDS: [&[u8]; 2] = [b"launch\0", b"missing\0"];
 /// Limits of a process: seconds, bytes of a file and of memory, processes, dumps.
 const LIMITS: [(Resource, u64); 5] = [
     (Resource::Cpu, 60),
@@ -43,6 +47,8 @@ const LIMITS: [(Resource, u64); 5] = [
     (Resource::Nproc, 1024),
     (Resource::Core, 0),
 ];
+/// Commands of git that reach other machines.
+const OF_NETWORK: &str = "clone fetch lfs ls-remote pull push remote submodule";
 /// How long processes may outlive the script.
 const AFTER: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(10);
@@ -57,7 +63,7 @@ pub(crate) fn stand_in() {
     if let Some(stage) = STAGES.iter().position(|own| *own == name) {
         let run = [enter, first, become_script][stage];
         let Err(error) = run(&words);
-        tell("refused", [error.to_string().as_bytes()]);
+        tell("refused", &error.to_string());
         exit(2);
     }
     if let Some(role) = names::role(name).filter(|_| Path::new(OWN).join("socket").exists()) {
@@ -70,10 +76,9 @@ pub(crate) fn stand_in() {
 enum Never {}
 
 /// Writes a record of the first process.
-fn tell<'a>(kind: &'a str, rest: impl IntoIterator<Item = &'a [u8]>) {
-    let fields = [kind.as_bytes()].into_iter().chain(rest);
+fn tell(kind: &str, text: &str) {
     // Without a reader nobody waits for it.
-    let _ = wire::write(&mut io::stdout(), &wire::joined(fields));
+    let _ = wire::write(&mut io::stdout(), &wire::joined([kind.as_bytes(), text.as_bytes()]));
 }
 
 /// Enters namespaces and waits for the first process in them.
@@ -97,8 +102,8 @@ fn enter(words: &[String]) -> io::Result<Never> {
 /// command. When it ends the kernel ends all that is left.
 fn first(words: &[String]) -> io::Result<Never> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
-    let [seconds, folder, made @ ..] = &words[..end] else { exit(2) };
+    let end_of_made = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    let [seconds, folder, made @ ..] = &words[..end_of_made] else { exit(2) };
     let listener = copy::make(Path::new(&env::var("HOME").unwrap_or_default()))?;
     listener.set_nonblocking(true)?;
     rustix::system::sethostname(b"node0")?;
@@ -112,19 +117,23 @@ fn first(words: &[String]) -> io::Result<Never> {
             let _ = symlink(Path::new(OWN).join("stand-in"), path);
         }
     }
-    let begun = Instant::now();
+    let limit = Duration::from_secs(seconds.parse().unwrap_or(0));
+    let why = format!("it took more than {seconds} s");
+    thread::spawn(move || {
+        sleep(limit);
+        end(&why);
+    });
     let script = Command::new(Path::new(OWN).join("stand-in"))
         .arg0(STAGES[2])
         .arg(folder)
-        .args(words.get(end + 1..).unwrap_or_default())
+        .args(words.get(end_of_made + 1..).unwrap_or_default())
         .stdin(Stdio::null())
         .stdout(io::stderr())
         .spawn()?;
-    let limit = Duration::from_secs(seconds.parse().unwrap_or(0));
     let mut ended: Option<(i32, Instant)> = None;
-    let mut records = 0;
-    let why = loop {
-        records += collect(&listener);
+    let mut bytes = 0;
+    loop {
+        bytes += collect(&listener);
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             if u32::try_from(pid.as_raw_nonzero().get()).ok() == Some(script.id()) {
                 let signal = status.terminating_signal().map(|signal| 128 + signal);
@@ -132,36 +141,38 @@ fn first(words: &[String]) -> io::Result<Never> {
             }
         }
         let processes = processes();
-        let count = processes.len();
         match ended {
-            Some((code, at)) if count <= 1 || at.elapsed() > AFTER => break code.to_string(),
-            _ if begun.elapsed() > limit => break format!("it took more than {seconds} s"),
-            _ if count > MOST_PROCESSES => break format!("it began {count} processes"),
-            _ if memory(&processes) > MOST_BYTES => break "it took too much memory".to_owned(),
-            _ if records > MOST_RECORDS => break format!("it began {records} commands"),
+            Some((code, at)) if processes.len() <= 1 || at.elapsed() > AFTER => {
+                collect(&listener);
+                end(&code.to_string());
+            }
+            _ if processes.len() > MOST_PROCESSES => end("it began too many processes"),
+            _ if memory(&processes) > MOST_BYTES => end("it took too much memory"),
+            _ if bytes > MOST_RECORDED => end("it launched too much"),
             _ => sleep(TICK),
         }
-    };
-    collect(&listener);
-    tell("ended", [why.as_bytes()]);
+    }
+}
+
+/// Ends all processes of the copy, and says why.
+fn end(why: &str) -> ! {
+    tell("ended", why);
     exit(0);
 }
 
-/// Passes on the records that have come, and counts them.
+/// Passes on some of the records of commands that have come; their bytes.
 fn collect(listener: &UnixListener) -> usize {
-    let mut count = 0;
-    while let Ok((stream, _)) = listener.accept() {
+    let mut sum = 0;
+    for (stream, _) in iter::from_fn(|| listener.accept().ok()).take(MOST_AT_ONCE) {
         let mut bytes = Vec::new();
-        let most = u64::try_from(wire::LONGEST).unwrap_or(0);
         let is_read = stream.set_nonblocking(false).is_ok()
-            && stream.set_read_timeout(Some(AFTER)).is_ok()
-            && stream.take(most).read_to_end(&mut bytes).is_ok();
-        count += 1;
-        if is_read {
+            && stream.take(wire::LONGEST).read_to_end(&mut bytes).is_ok();
+        sum += bytes.len();
+        if is_read && COMMANDS.iter().any(|kind| bytes.starts_with(kind)) && bytes.ends_with(&[0]) {
             let _ = wire::write(&mut io::stdout(), &bytes);
         }
     }
-    count
+    sum
 }
 
 /// The folders of all processes.
@@ -209,7 +220,7 @@ fn record(kind: &str, name: &str, words: &[String]) {
     let bytes = wire::joined(fields);
     let stream = UnixStream::connect(Path::new(OWN).join("socket"));
     // A record that is lost is missed by whoever reads the launches.
-    let _ = stream.and_then(|mut stream| io::Write::write_all(&mut stream, &bytes));
+    let _ = stream.and_then(|mut stream| stream.write_all(&bytes));
 }
 
 /// Does what the command `name` with `words` is to do in the copy.
@@ -218,44 +229,28 @@ fn act(name: &str, role: Role, words: &[String]) {
         Role::Launcher => record("launch", name, words),
         Role::Python => python(name, words),
         Role::Missing => record("missing", "", words),
-        Role::Wrapper(valued) => wrapper(name, valued, words),
+        Role::Wrapper(valued) => wrapper(valued, words),
         Role::Container => {
             let is_program = |word: &String| {
                 let name = program_name(word);
                 matches!(name, "bash" | "sh")
                     || matches!(names::role(name), Some(Role::Launcher | Role::Python))
             };
-            run(words.iter().position(is_program).map_or(&[], |at| &words[at..]));
+            run(words.iter().position(is_program).map_or(&[], |at| &words[at..]), &[]);
         }
         Role::Remote(valued) => {
             let at = behind_options(valued, words) + usize::from(name == "ssh");
             let command = words.get(at..).unwrap_or_default().join(" ");
-            run(&["bash".to_owned(), "-c".to_owned(), command]);
+            run(&["bash".to_owned(), "-c".to_owned(), command], &[]);
         }
         Role::Submit(valued) => submit(valued, words),
         Role::Gpus => gpus(words),
         Role::Scontrol if words.get(1).is_some_and(|word| word.starts_with("hostname")) => {
             (0..number("SLURM_NNODES", NODES.0, NODES.1)).for_each(|node| println!("node{node}"));
         }
-        Role::Hostname => {
-            match words.first().is_some_and(|word| word.starts_with("-i") || word.starts_with("-I"))
-            {
-                true => println!("127.0.0.1"),
-                false => println!("node0"),
-            }
-        }
-        Role::Addresses => println!("    inet 127.0.0.1/8 scope host lo"),
-        Role::Hosts => match words {
-            [kind, host] if kind.ends_with("hosts") => println!("127.0.0.1 {host}"),
-            _ => real(name, words, &[]),
-        },
-        Role::Git => {
-            let reaches =
-                ["clone", "fetch", "pull", "push", "submodule", "lfs", "remote", "ls-remote"];
-            if !words.iter().any(|word| reaches.contains(&word.as_str())) {
-                real(name, words, &[]);
-            }
-        }
+        Role::Says(text) => println!("{text}"),
+        Role::Git if words.iter().any(|word| has_value(OF_NETWORK, word)) => {}
+        Role::Git => real(name, words, &[]),
         Role::Quiet | Role::Scontrol => {}
     }
 }
@@ -322,25 +317,19 @@ fn command_in(valued: &str, words: &[String]) -> usize {
     at
 }
 
-/// Becomes the command `words`.
-fn run(words: &[String]) {
-    run_with(words, &[]);
-}
-
-/// The same with `variables`.
-fn run_with(words: &[String], variables: &[(String, String)]) {
+/// Becomes the command `words`, with `variables`.
+fn run(words: &[String], variables: &[(String, String)]) {
     let [program, rest @ ..] = words else { return };
     let is_here = Path::new(program).is_file();
     let name = program_name(program);
     let mut command = match names::role(name) {
         Some(_) if !is_here => Command::new(Path::new(OWN).join("bin").join(name)),
-        None if is_here && name.ends_with(".sh") => {
-            let mut bash = Command::new("bash");
-            bash.arg(program);
-            bash
-        }
+        None if is_here && name.ends_with(".sh") => Command::new("bash"),
         _ => Command::new(program),
     };
+    if command.get_program() == "bash" && name != "bash" {
+        command.arg(program);
+    }
     let variables = variables.iter().map(|(name, value)| (name, value));
     let error = command.args(rest).envs(variables).exec();
     println!("{program}: {error}");
@@ -348,12 +337,10 @@ fn run_with(words: &[String], variables: &[(String, String)]) {
 }
 
 /// Runs the command of a wrapper as its first task.
-fn wrapper(name: &str, valued: &str, words: &[String]) {
-    let at = command_in(valued, words);
-    let (options, command) = words.split_at(at);
-    let folder = env::current_dir().unwrap_or_default().display().to_string();
+fn wrapper(valued: &str, words: &[String]) {
+    let (options, command) = words.split_at(command_in(valued, words));
     let mut variables = Vec::new();
-    if matches!(name, "srun" | "salloc") {
+    if valued == names::OF_SLURM {
         let mut job = job(options);
         if !job.has("ntasks") {
             job.add_variable("ntasks-per-node", "SLURM_NTASKS_PER_NODE");
@@ -361,22 +348,18 @@ fn wrapper(name: &str, valued: &str, words: &[String]) {
         job.add_variable("nodes", "SLURM_NNODES");
         job.add_variable("gpus-per-node", "SLURM_GPUS_ON_NODE");
         job.add_variable("cpus-per-task", "SLURM_CPUS_PER_TASK");
-        variables = job.variables(NODES.1, GPUS.1, &folder);
-    }
-    if name == "srun" {
+        variables = job.variables(NODES.1, GPUS.1);
         variables.push((STEP.to_owned(), "0".to_owned()));
     }
-    let is_count = |word: &&String| matches!(word.trim_start_matches('-'), "n" | "np");
-    if let Some(count) =
-        options.iter().position(|word| is_count(&word)).and_then(|at| options.get(at + 1))
+    let is_count = |pair: &&[String]| matches!(pair[0].trim_start_matches('-'), "n" | "np");
+    if valued == names::OF_MPI
+        && let Some(pair) = options.windows(2).find(is_count)
     {
-        if name.starts_with("mpi") || name == "orterun" {
-            let of =
-                |name: &str, value: &str| (format!("OMPI_COMM_WORLD_{name}"), value.to_owned());
-            variables.extend([of("SIZE", count), of("RANK", "0"), of("LOCAL_RANK", "0")]);
-        }
+        let values = [("SIZE", pair[1].as_str()), ("RANK", "0"), ("LOCAL_RANK", "0")];
+        let all = values.map(|(name, own)| (format!("OMPI_COMM_WORLD_{name}"), own.to_owned()));
+        variables.extend(all);
     }
-    run_with(command, &variables);
+    run(command, &variables);
 }
 
 /// The job of `options`, over which the caller's numbers of nodes and GPUs go.
@@ -414,11 +397,10 @@ fn submit(valued: &str, words: &[String]) {
     }
     let mut job = job(options);
     job.add_script(&text);
-    let folder = env::current_dir().unwrap_or_default().display().to_string();
     let exported = value("--export").unwrap_or_default();
     let exported = exported.split(',').filter_map(|pair| pair.split_once('='));
     let exported = exported.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let all = job.variables(NODES.1, GPUS.1, &folder).into_iter().chain(exported);
+    let all = job.variables(NODES.1, GPUS.1).into_iter().chain(exported);
     let mut command = Command::new("bash");
     match rest.is_empty() {
         true => command.arg("-c").arg(text),

@@ -21,7 +21,6 @@ mod slurm;
 mod wire;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 
 #[cfg(target_os = "linux")]
@@ -81,12 +80,6 @@ pub struct Refused {
     pub message: String,
     /// What helps.
     pub help: &'static str,
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.message)
-    }
 }
 
 /// Acts as the stand-in where this process is one, and does not return then.

@@ -18,9 +18,8 @@ pub(crate) enum Role {
     /// Says what the real one says of the nodes and GPUs of the job.
     Gpus,
     Scontrol,
-    Hostname,
-    Addresses,
-    Hosts,
+    /// Says this.
+    Says(&'static str),
     /// Is the real one, but for the network.
     Git,
     /// Nothing, at once.
@@ -30,18 +29,19 @@ pub(crate) enum Role {
 }
 
 /// Options of Slurm with a value in the next word.
-const OF_SLURM: &str = "-A -c -C -d -D -e -G -i -J -L -m -M -N -n -o -p -q -r -S -t -T -w -W -x --account --chdir \
+pub(crate) const OF_SLURM: &str = "-A -c -C -d -D -e -G -i -J -L -m -M -N -n -o -p -q -r -S -t -T -w -W -x --account --chdir \
     --constraint --container-image --container-mounts --container-name --container-workdir --cpus-per-task \
     --dependency --environment --error --exclude --export --gpus --gpus-per-node --gres --job-name --mem --mpi \
     --nodelist --nodes --ntasks --ntasks-per-node --output --partition --qos --reservation --time";
-const OF_MPI: &str = "-H -N -hostfile --hostfile -host --host -machinefile --machinefile -n --n -np --np -ppn -bind-to \
+/// The same of launchers of MPI.
+pub(crate) const OF_MPI: &str = "-H -N -hostfile --hostfile -host --host -machinefile --machinefile -n --n -np --np -ppn -bind-to \
     --bind-to -map-by --map-by -rank-by --rank-by -wdir --wdir -x -genv";
 
 /// All names with their roles, by role.
 pub(crate) const NAMES: [(Role, &str); 23] = [
     (Role::Launcher, "torchrun deepspeed accelerate colossalai ds"),
     (Role::Python, "python python3 python3.9 python3.10 python3.11 python3.12 python3.13"),
-    (Role::Wrapper(OF_SLURM), "srun"),
+    (Role::Wrapper(OF_SLURM), "srun salloc"),
     (Role::Wrapper(OF_MPI), "mpirun mpiexec orterun jsrun flux aprun"),
     (Role::Wrapper("-C -m -N -p -i"), "numactl"),
     (Role::Wrapper("-b -c -d -e -f -k -n -o -p -s -t -w -x -y"), "nsys ncu rocprof rocprofv3"),
@@ -51,12 +51,12 @@ pub(crate) const NAMES: [(Role, &str); 23] = [
     (Role::Wrapper(""), "dumb-init catchsegv gdb ccache uv ray"),
     (Role::Container, "docker podman kubectl"),
     (Role::Remote("-b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -R -S -W -w"), "ssh pdsh"),
-    (Role::Submit(OF_SLURM), "sbatch qsub bsub salloc"),
+    (Role::Submit(OF_SLURM), "sbatch qsub bsub"),
     (Role::Gpus, "nvidia-smi rocm-smi amd-smi"),
     (Role::Scontrol, "scontrol"),
-    (Role::Hostname, "hostname"),
-    (Role::Addresses, "ip ifconfig"),
-    (Role::Hosts, "getent"),
+    (Role::Says("node0"), "hostname"),
+    (Role::Says("    inet 127.0.0.1/8 scope host lo"), "ip ifconfig"),
+    (Role::Says("127.0.0.1 node0"), "getent"),
     (Role::Git, "git"),
     (
         Role::Quiet,
@@ -84,7 +84,7 @@ pub(crate) fn role(name: &str) -> Option<Role> {
     all().find(|(own, _)| *own == name).map(|(_, role)| role)
 }
 
-/// Whether `option` of a wrapper has its value in the next word, by the list `valued` of those that do.
+/// Whether `option` is in the list `valued` of those that have a value in the next word.
 pub(crate) fn has_value(valued: &str, option: &str) -> bool {
     valued.split_whitespace().any(|own| own == option)
 }

@@ -18,31 +18,10 @@ use crate::{Launch, Options, Recording, Refused, names, wire};
 const MOST_RUNS: usize = 6;
 /// The bytes of its output that are looked at.
 const MOST_OUTPUT: u64 = 4 << 20;
+/// Variables of an environment by their names.
+type Variables = BTreeMap<String, String>;
 const HELP: &str =
     "run it where user namespaces are allowed (Linux 5.11 or newer), or give the log of the run";
-
-/// What a run gives back.
-struct Run {
-    launches: Vec<Launch>,
-    missing: Vec<String>,
-    /// Folders in which it was.
-    folders: BTreeSet<PathBuf>,
-    ended: Result<i32, String>,
-    output: String,
-}
-
-impl Run {
-    /// Adds a command that is not here; a folder is gone into all the same.
-    fn add_missing(&mut self, command: Option<Launch>) {
-        let Some(Launch { words, folder, .. }) = command else { return };
-        if let [_, cd, .., to] = &words[..]
-            && cd == "cd"
-        {
-            self.folders.insert(folder.join(to));
-        }
-        self.missing.push(words[1..].join(" "));
-    }
-}
 
 /// Runs `script` with `arguments` and records its launches.
 ///
@@ -63,36 +42,26 @@ pub fn record(
     let variables = variables(&String::from_utf8_lossy(&text), &folder, options);
     let mut command = vec!["bash".to_owned(), script.display().to_string()];
     command.extend_from_slice(arguments);
-    let mut made: Vec<PathBuf> = Vec::new();
-    let mut goes_on = false;
-    for run in 1.. {
-        let own = once(&command, &folder, &made, &variables, (options.seconds, goes_on))?;
-        let gone: Vec<&str> = own.output.lines().filter_map(gone).collect();
-        let all = |path: &&str| own.folders.iter().map(|own| own.join(path)).collect::<Vec<_>>();
-        let wanted = gone.iter().flat_map(all).filter_map(|path| wanted(&path));
-        let mut wanted: Vec<PathBuf> = wanted.filter(|path| !made.contains(path)).collect();
-        wanted.sort_unstable();
-        wanted.dedup();
+    let (mut made, mut goes_on) = (Vec::new(), false);
+    let mut run = 1;
+    loop {
+        let (mut own, folders) =
+            once(&command, &folder, &made, &variables, (options.seconds, goes_on))?;
+        let gone: Vec<String> = own.output.lines().filter_map(gone).map(str::to_owned).collect();
+        let all = gone.iter().flat_map(|path| folders.iter().map(move |own| own.join(path)));
+        let wanted = all.filter_map(|path| wanted(&path)).filter(|path| !made.contains(path));
+        let wanted: BTreeSet<PathBuf> = wanted.collect();
         let stops = wanted.is_empty() && (goes_on || !own.launches.is_empty());
-        if stops || run >= MOST_RUNS || own.ended.is_err() {
-            let mut missing = own.missing;
-            missing.extend(gone.into_iter().map(str::to_owned));
+        if stops || run == MOST_RUNS || own.ended.is_err() {
+            own.missing.extend(gone);
             let mut known = BTreeSet::new();
-            missing.retain(|name| known.insert(name.clone()));
-            let Run { launches, ended, output, .. } = own;
-            return Ok(Recording {
-                launches,
-                missing,
-                made,
-                without_set_e: goes_on,
-                ended,
-                output,
-            });
+            own.missing.retain(|name| known.insert(name.clone()));
+            return Ok(Recording { made, without_set_e: goes_on, ..own });
         }
         goes_on |= wanted.is_empty();
         made.extend(wanted);
+        run += 1;
     }
-    unreachable!("the last run returns")
 }
 
 /// The path that a message of bash or `tee` says is not there.
@@ -113,14 +82,18 @@ fn wanted(path: &Path) -> Option<PathBuf> {
 }
 
 /// The environment of the script `text`.
-fn variables(text: &str, folder: &Path, options: &Options) -> BTreeMap<String, String> {
-    let kept = ["PATH", "HOME", "USER"].map(|name| (name, env::var(name).unwrap_or_default()));
-    let path = format!("{OWN}/bin:{}", kept[0].1);
-    let fixed = [("PATH", path), ("LANG", "C.UTF-8".into()), ("TERM", "dumb".into())];
-    let begin = [("BASH_ENV", format!("{OWN}/begin"))];
-    let all = kept.into_iter().chain(fixed).chain(begin);
-    let mut all: BTreeMap<String, String> =
-        all.map(|(name, value)| (name.to_owned(), value)).collect();
+fn variables(text: &str, folder: &Path, options: &Options) -> Variables {
+    let of_caller = |name: &str| env::var(name).unwrap_or_default();
+    let all = [
+        ("PATH", format!("{OWN}/bin:{}", of_caller("PATH"))),
+        ("HOME", of_caller("HOME")),
+        ("USER", of_caller("USER")),
+        ("LANG", "C.UTF-8".to_owned()),
+        ("TERM", "dumb".to_owned()),
+        ("BASH_ENV", format!("{OWN}/begin")),
+    ];
+    let mut all =
+        all.map(|(name, value)| (name.to_owned(), value)).into_iter().collect::<Variables>();
     let mut job = Job::default();
     for ((variable, option), value) in
         [((NODES.0, "nodes"), options.nodes), ((GPUS.0, "gpus-per-node"), options.gpus_per_node)]
@@ -133,20 +106,21 @@ fn variables(text: &str, folder: &Path, options: &Options) -> BTreeMap<String, S
     let is_job = text.lines().any(|line| line.starts_with("#SBATCH"));
     if is_job || options.nodes.is_some() && text.contains("SLURM_") {
         job.add_script(text);
-        all.extend(job.variables(NODES.1, GPUS.1, &folder.display().to_string()));
+        all.extend(job.variables(NODES.1, GPUS.1));
+        all.insert("SLURM_SUBMIT_DIR".to_owned(), folder.display().to_string());
     }
     all.extend(options.environment.iter().cloned());
     all
 }
 
-/// Runs the `command` once in a copy that has the paths `made`.
+/// Runs the `command` once in a copy that has the paths `made`; with it the folders in which it was.
 fn once(
     command: &[String],
     folder: &Path,
     made: &[PathBuf],
-    variables: &BTreeMap<String, String>,
+    variables: &Variables,
     (seconds, goes_on): (u64, bool),
-) -> Result<Run, Refused> {
+) -> Result<(Recording, BTreeSet<PathBuf>), Refused> {
     let refused = |error: io::Error| refused(&error.to_string());
     let mut own = Command::new(env::current_exe().map_err(refused)?);
     own.arg0(STAGES[0]).arg(seconds.to_string()).arg(folder).args(made).arg("--").args(command);
@@ -166,29 +140,38 @@ fn once(
         }
         String::from_utf8_lossy(&bytes).into_owned()
     });
-    let mut run = Run {
+    let mut run = Recording {
         launches: Vec::new(),
         missing: Vec::new(),
-        folders: BTreeSet::from([folder.to_owned()]),
+        made: Vec::new(),
+        without_set_e: goes_on,
         ended: Err("it was ended".to_owned()),
         output: String::new(),
     };
+    let mut folders = BTreeSet::from([folder.to_owned()]);
     let mut cannot = None;
     let mut records = child.stdout.take();
     while let Some(record) = records.as_mut().and_then(wire::read) {
         match (record[0].as_str(), record.get(1)) {
             ("refused", Some(why)) => cannot = Some(why.clone()),
             ("ended", Some(code)) => run.ended = code.parse().map_err(|_| code.clone()),
-            ("missing", _) => run.add_missing(launch(&record)),
             ("launch", _) => run.launches.extend(launch(&record)),
-            _ => {}
+            _ => {
+                let Some(Launch { words, folder, .. }) = launch(&record) else { continue };
+                if let [_, cd, .., to] = &words[..]
+                    && cd == "cd"
+                {
+                    folders.insert(folder.join(to));
+                }
+                run.missing.push(words[1..].join(" "));
+            }
         }
     }
     child.wait().map_err(refused)?;
     run.output = reader.join().unwrap_or_default();
     match cannot {
         Some(why) => Err(self::refused(&why)),
-        None => Ok(run),
+        None => Ok((run, folders)),
     }
 }
 

@@ -81,51 +81,36 @@ impl Job {
     }
 
     /// The variables of a job by these options, with `nodes` and `gpus` of each where they do not say them.
-    pub(crate) fn variables(&self, nodes: u64, gpus: u64, folder: &str) -> Vec<(String, String)> {
+    pub(crate) fn variables(&self, nodes: u64, gpus: u64) -> Vec<(String, String)> {
         let nodes = self.number("nodes").unwrap_or(nodes);
         let all = self.number("gpus").map(|all| all.div_ceil(nodes));
         let each = self.number("gpus-per-node").or(self.number("gres")).or(all);
-        let gpus = each.unwrap_or(gpus);
         let own = self.number("ntasks-per-node");
         let tasks = self.number("ntasks").unwrap_or(own.unwrap_or(1).saturating_mul(nodes));
-        let each = own.unwrap_or(tasks.div_ceil(nodes));
-        let name = self.options.get("job-name").map_or("job", String::as_str);
         let list = match nodes {
             1 => "node0".to_owned(),
             _ => format!("node[0-{}]", nodes - 1),
         };
-        let cpus = self.number("cpus-per-task").unwrap_or(8);
-        let counts = [
-            ("NNODES", nodes),
-            ("JOB_NUM_NODES", nodes),
-            ("NTASKS", tasks),
-            ("NPROCS", tasks),
-            ("NTASKS_PER_NODE", each),
-            ("TASKS_PER_NODE", each),
-            ("GPUS_ON_NODE", gpus),
-            ("GPUS_PER_NODE", gpus),
-            ("CPUS_PER_TASK", cpus),
-            ("CPUS_ON_NODE", 64),
-            ("JOB_ID", 1001),
-            ("JOBID", 1001),
-            ("PROCID", 0),
-            ("LOCALID", 0),
-            ("NODEID", 0),
-        ];
-        let texts = [
-            ("JOB_NODELIST", list.as_str()),
-            ("NODELIST", &list),
-            ("JOB_NAME", name),
-            ("JOB_PARTITION", "gpu"),
-            ("JOB_ACCOUNT", "account"),
+        let folder = std::env::current_dir().unwrap_or_default().display().to_string();
+        let job_name = self.options.get("job-name").map_or("job", String::as_str).to_owned();
+        let all = [
+            ("NNODES JOB_NUM_NODES", nodes.to_string()),
+            ("NTASKS NPROCS", tasks.to_string()),
+            ("NTASKS_PER_NODE TASKS_PER_NODE", own.unwrap_or(tasks.div_ceil(nodes)).to_string()),
+            ("GPUS_ON_NODE GPUS_PER_NODE", each.unwrap_or(gpus).to_string()),
+            ("CPUS_PER_TASK", self.number("cpus-per-task").unwrap_or(8).to_string()),
+            ("CPUS_ON_NODE", "64".to_owned()),
+            ("JOB_ID JOBID", "1001".to_owned()),
+            ("PROCID LOCALID NODEID", "0".to_owned()),
+            ("JOB_NODELIST NODELIST", list),
+            ("JOB_NAME", job_name),
+            ("JOB_PARTITION JOB_ACCOUNT", "gpu".to_owned()),
             ("SUBMIT_DIR", folder),
         ];
-        let counts = counts.map(|(name, count)| (name, count.to_string()));
-        let texts = texts.map(|(name, text)| (name, text.to_owned()));
-        let all = counts.into_iter().chain(texts);
-        let mut all: Vec<_> = all.map(|(name, value)| (format!("SLURM_{name}"), value)).collect();
-        all.push(("SLURMD_NODENAME".to_owned(), "node0".to_owned()));
-        all
+        let named = |(names, value): (&'static str, String)| {
+            names.split(' ').map(move |name| (format!("SLURM_{name}"), value.clone()))
+        };
+        all.into_iter().flat_map(named).collect()
     }
 }
 
@@ -142,7 +127,7 @@ mod tests {
             "#!/bin/bash\n#SBATCH --nodes=9-12 # many\n#SBATCH -c 7\n#SBATCH --exclusive",
         );
         let is = |name: &str| {
-            let all = job.variables(1, 8, "/a");
+            let all = job.variables(1, 8);
             all.into_iter().find(|(own, _)| own == name).map(|(_, value)| value).unwrap()
         };
         let names = ["NNODES", "NTASKS", "NTASKS_PER_NODE", "GPUS_ON_NODE", "CPUS_PER_TASK"];

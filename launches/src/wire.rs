@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 
 /// The longest record.
-pub(crate) const LONGEST: usize = 2 << 20;
+pub(crate) const LONGEST: u64 = 2 << 20;
 
 /// The bytes of a record of `fields`.
 pub(crate) fn joined<'a>(fields: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
@@ -21,9 +21,9 @@ pub(crate) fn write(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
 pub(crate) fn read(from: &mut impl Read) -> Option<Vec<String>> {
     let mut length = [0; 4];
     from.read_exact(&mut length).ok()?;
-    let length = usize::try_from(u32::from_le_bytes(length)).ok().filter(|own| *own <= LONGEST)?;
-    let mut bytes = vec![0; length];
-    from.read_exact(&mut bytes).ok()?;
+    let length = u64::from(u32::from_le_bytes(length)).min(LONGEST);
+    let mut bytes = Vec::new();
+    from.take(length).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);
     Some(text.strip_suffix('\0')?.split('\0').map(str::to_owned).collect())
 }

@@ -74,7 +74,7 @@ impl Runs {
         };
         let recording = record(script, &self.arguments, &options);
         let recording =
-            recording.map_err(|why| Error::question(why.to_string()).with_help(why.help))?;
+            recording.map_err(|why| Error::question(why.message).with_help(why.help))?;
         say(&recording);
         let candidates = self.candidates(context, script, given, &recording.launches);
         let chosen = match (self.launch, &candidates[..]) {
