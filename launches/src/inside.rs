@@ -442,7 +442,7 @@ fn gpus(words: &[String]) {
             }
             None if has("topo") => println!("GPU{gpu} NV18 NV18"),
             None if has("-L") || has("--list-gpus") => {
-                println!("GPU {gpu}: {GPU} (UUID: GPU-{gpu})")
+                println!("GPU {gpu}: {GPU} (UUID: GPU-{gpu})");
             }
             None => println!("{GPU}"),
         }
