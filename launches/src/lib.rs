@@ -29,7 +29,7 @@ pub use self::record::record;
 /// How a script is run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Variables of the environment besides `PATH`, `HOME` and `USER`.
+    /// Variables of the environment besides `PATH`, `HOME` and `USER` of the caller.
     pub environment: Vec<(String, String)>,
     /// Nodes of the job, over those that the script asks for.
     pub nodes: Option<u64>,

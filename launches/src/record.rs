@@ -23,7 +23,7 @@ type Variables = BTreeMap<String, String>;
 const HELP: &str =
     "run it where user namespaces are allowed (Linux 5.11 or newer), or give the log of the run";
 
-/// Runs `script` with `arguments` and records its launches.
+/// Runs `script` with `arguments` in the working directory, and records its launches.
 ///
 /// # Errors
 /// If it cannot be read, or this kernel gives no namespaces.
@@ -36,10 +36,9 @@ pub fn record(
         message: format!("{}: {error}", script.display()),
         help: "name a launch script",
     };
-    let script = fs::canonicalize(script).map_err(refused)?;
-    let text = fs::read(&script).map_err(refused)?;
-    let folder = script.parent().unwrap_or(Path::new("/")).to_owned();
-    let variables = variables(&String::from_utf8_lossy(&text), &folder, options);
+    let text = fs::read(script).map_err(refused)?;
+    let folder = env::current_dir().map_err(refused)?;
+    let variables = variables(&String::from_utf8_lossy(&text), options);
     let mut command = vec!["bash".to_owned(), script.display().to_string()];
     command.extend_from_slice(arguments);
     let (mut made, mut goes_on) = (Vec::new(), false);
@@ -82,18 +81,18 @@ fn wanted(path: &Path) -> Option<PathBuf> {
 }
 
 /// The environment of the script `text`.
-fn variables(text: &str, folder: &Path, options: &Options) -> Variables {
-    let of_caller = |name: &str| env::var(name).unwrap_or_default();
+fn variables(text: &str, options: &Options) -> Variables {
+    let of_caller = |name: &'static str| Some((name, env::var(name).ok()?));
     let all = [
-        ("PATH", format!("{OWN}/bin:{}", of_caller("PATH"))),
-        ("HOME", of_caller("HOME")),
-        ("USER", of_caller("USER")),
-        ("LANG", "C.UTF-8".to_owned()),
-        ("TERM", "dumb".to_owned()),
-        ("BASH_ENV", format!("{OWN}/begin")),
+        Some(("PATH", format!("{OWN}/bin:{}", env::var("PATH").unwrap_or_default()))),
+        of_caller("HOME"),
+        of_caller("USER"),
+        Some(("LANG", "C.UTF-8".to_owned())),
+        Some(("TERM", "dumb".to_owned())),
+        Some(("BASH_ENV", format!("{OWN}/begin"))),
     ];
-    let mut all =
-        all.map(|(name, value)| (name.to_owned(), value)).into_iter().collect::<Variables>();
+    let all = all.into_iter().flatten().map(|(name, value)| (name.to_owned(), value));
+    let mut all: Variables = all.collect();
     let mut job = Job::default();
     for ((variable, option), value) in
         [((NODES.0, "nodes"), options.nodes), ((GPUS.0, "gpus-per-node"), options.gpus_per_node)]
@@ -107,7 +106,6 @@ fn variables(text: &str, folder: &Path, options: &Options) -> Variables {
     if is_job || options.nodes.is_some() && text.contains("SLURM_") {
         job.add_script(text);
         all.extend(job.variables(NODES.1, GPUS.1));
-        all.insert("SLURM_SUBMIT_DIR".to_owned(), folder.display().to_string());
     }
     all.extend(options.environment.iter().cloned());
     all

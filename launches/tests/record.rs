@@ -89,7 +89,8 @@ fn program() -> PathBuf {
 fn recorded(folder: &Path, script: &str, variables: &[(&str, &str)]) -> Option<Output> {
     fs::write(folder.join("run.sh"), script).unwrap();
     let mut command = Command::new(program());
-    command.arg(folder.join("run.sh")).args(["one", "two words"]).envs(variables.iter().copied());
+    command.arg("run.sh").args(["one", "two words"]).envs(variables.iter().copied());
+    command.current_dir(folder);
     let output = command.output().unwrap();
     if output.status.code() == Some(3) {
         eprintln!("skipped: {}", String::from_utf8_lossy(&output.stderr).trim());
