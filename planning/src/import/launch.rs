@@ -10,9 +10,7 @@ use serde_json::{Map, Value};
 
 use super::arguments::Arguments;
 use super::source::Source;
-use super::{Asked, Given, Imported, of_megatron, of_source, shell, verl};
-#[cfg(feature = "recipes")]
-use super::{maxtext, torchtitan};
+use super::{Asked, Given, Imported, maxtext, of_megatron, of_source, shell, torchtitan, verl};
 
 /// Modules that start processes of another.
 const LAUNCHERS: &str = "torch.distributed.";
@@ -132,11 +130,6 @@ impl<'a> Launched<'a> {
             }
         }
     }
-
-    /// The path that argument `name` has.
-    fn file(&self, name: &str) -> Option<PathBuf> {
-        Some(self.folder.join(value(self.parts().2, name)?))
-    }
 }
 
 /// The value of flag `name` among `words`.
@@ -180,39 +173,60 @@ pub fn of_launch(
     let mut notes = Vec::new();
     let mut given = given.clone();
     let processes = launch.processes(context, &mut notes);
-    if matches!(kind, Kind::Torchtitan | Kind::Primus) {
-        given.devices = given.devices.or(processes);
-    }
-    let asked = match kind {
+    let mut plan = match kind {
+        Kind::Verl => return Ok(Asked::Step(Box::new(verl::of_launch(&source, words, &given)?))),
         Kind::Megatron => {
             let mut arguments = Arguments::of_launch(words);
             if let Some(processes) = processes {
                 arguments.set("world-size", Some(vec![processes.to_string()]));
             }
-            let imported = of_megatron(&source, &arguments, &given, None);
-            match arguments.without_value() {
-                Some(name) => return Err(empty(&source, &arguments.written(name))),
-                None => Asked::Plan(Box::new(imported?)),
+            let plan = of_megatron(&source, &arguments, &given, None);
+            if let Some(name) = arguments.without_value() {
+                let message = format!(
+                    "{} has no value: a variable that only your environment has is empty",
+                    arguments.written(name)
+                );
+                return Err(source.wrong(&message).with_help("give it: --env NAME=VALUE"));
             }
+            plan?
         }
-        Kind::Verl => Asked::Step(Box::new(verl::of_launch(&source, words, &given)?)),
         Kind::Torchtitan | Kind::Primus | Kind::MaxText => {
-            Asked::Plan(Box::new(followed(context, &source, launch, kind, &given)?))
+            if kind != Kind::MaxText {
+                given.devices = given.devices.or(processes);
+            }
+            followed(context, &source, launch, kind, &given)?
         }
     };
-    Ok(match asked {
-        Asked::Plan(mut plan) => {
-            plan.notes.extend(notes);
-            Asked::Plan(plan)
-        }
-        step @ Asked::Step(_) => step,
-    })
+    plan.notes.extend(notes);
+    Ok(Asked::Plan(Box::new(plan)))
 }
 
-fn empty(source: &Source<'_>, name: &str) -> Diagnostic {
-    let message =
-        format!("{name} has no value: a variable that only your environment has is empty");
-    source.wrong(&message).with_help("give it: --env NAME=VALUE")
+/// The configuration that `launch` of `script` names, if it is here.
+fn configuration(
+    context: &Context<'_>,
+    script: &Path,
+    launch: &Launched<'_>,
+    kind: Kind,
+) -> Option<PathBuf> {
+    let words = launch.parts().2;
+    let in_folder = |name: &str| launch.folder.join(name);
+    let path = match (kind, value(words, "module")) {
+        (Kind::Torchtitan, Some(module)) => {
+            let below = format!("torchtitan/models/{module}/config_registry.py");
+            let folders = launch.folder.ancestors().chain(script.ancestors().skip(1));
+            folders.map(|own| own.join(&below)).find(|own| context.exists(own))
+        }
+        (Kind::Torchtitan, None) => value(words, "job.config-file").map(in_folder),
+        (Kind::Primus, _) => {
+            let of_environment = launch.environment.get("EXP").map(String::as_str);
+            value(words, "config").or(of_environment).map(in_folder)
+        }
+        _ => {
+            let is_yaml = |word: &&String| word.ends_with(".yml") || word.ends_with(".yaml");
+            words.iter().find(is_yaml).map(|own| in_folder(own))
+        }
+    };
+    path.filter(|path| context.exists(path))
 }
 
 /// The question of the configuration that `launch` names, with what its words set over it.
@@ -224,92 +238,88 @@ fn followed(
     given: &Given,
 ) -> Result<Imported, Diagnostic> {
     let (_, program, words) = launch.parts();
-    let mut given = given.clone();
-    let registry = value(words, "module").filter(|_| kind == Kind::Torchtitan);
-    let path = match kind {
-        Kind::Torchtitan => match registry {
-            Some(module) => {
-                let below = format!("torchtitan/models/{module}/config_registry.py");
-                given.recipe = value(words, "config").map(str::to_owned);
-                let mut folders = launch.folder.ancestors().chain(script.path.ancestors().skip(1));
-                folders.find_map(|own| Some(own.join(&below)).filter(|own| context.exists(own)))
-            }
-            None => launch.file("job.config-file"),
-        },
-        Kind::Primus => {
-            let of_environment =
-                || launch.environment.get("EXP").map(|own| launch.folder.join(own));
-            given.variables.extend(launch.environment.clone());
-            launch.file("config").or_else(of_environment)
-        }
-        _ => words
-            .iter()
-            .find(|word| word.ends_with(".yml") || word.ends_with(".yaml"))
-            .map(|own| launch.folder.join(own)),
-    };
-    let Some(path) = path else {
-        let message =
-            format!("{} is launched without a configuration that is here", quote::clip(program));
-        return Err(script
-            .wrong(&message)
-            .with_help("give the configuration itself, or the log of the run"));
+    let Some(path) = configuration(context, script.path, launch, kind) else {
+        let named =
+            ["job.config-file", "module", "config"].iter().find_map(|own| value(words, own));
+        let [program, named] = [program, named.unwrap_or("none")].map(quote::clip);
+        let message = format!("{program} reads a configuration that is not here: {named}");
+        let help = "give the configuration itself, or the log of the run";
+        return Err(script.wrong(&message).with_help(help));
     };
     let text = context.read_text(&path, MOST_BYTES)?;
     let own = Source::new(context, &path, &text);
     let set = overrides(words);
-    match kind {
-        #[cfg(feature = "recipes")]
-        Kind::Torchtitan if registry.is_none() => {
-            let mut arguments = Arguments::of_tree(own.tree());
-            set.into_iter().for_each(|(name, value)| arguments.set(&name, Some(vec![value])));
-            torchtitan::of_arguments(&own, &arguments, &given, None)
+    let is_registry = path.extension().is_some_and(|ending| ending == "py");
+    let mut given = given.clone();
+    if kind == Kind::Primus {
+        given.variables.extend(launch.environment.clone());
+        let mut tree = own.tree().clone();
+        let modules = tree.get_mut("modules").and_then(Value::as_object_mut);
+        let all = modules.into_iter().flat_map(Map::values_mut).filter_map(Value::as_object_mut);
+        for module in all.filter(|_| !set.is_empty()) {
+            let own = module.entry("overrides").or_insert_with(|| Value::Object(Map::new()));
+            let set = set.iter().map(|(name, value)| (name.replace('-', "_"), json(value)));
+            own.as_object_mut().into_iter().for_each(|own| own.extend(set.clone()));
         }
-        #[cfg(feature = "recipes")]
-        Kind::MaxText => {
-            let mut arguments = Arguments::of_tree(own.tree());
-            arguments.inherit();
-            set.into_iter().for_each(|(name, value)| arguments.set(&name, Some(vec![value])));
-            maxtext::of_arguments(&own, &arguments, &given)
-        }
-        Kind::Primus => {
-            let mut tree = own.tree().clone();
-            let module = tree.pointer_mut("/modules/pre_trainer").and_then(Value::as_object_mut);
-            if let Some(module) = module.filter(|_| !set.is_empty()) {
-                let all = module.entry("overrides").or_insert_with(|| Value::Object(Map::new()));
-                let own = set.into_iter().map(|(name, value)| {
-                    let value = serde_json::from_str(&value).unwrap_or(Value::String(value));
-                    (name.replace('-', "_"), value)
-                });
-                all.as_object_mut().into_iter().for_each(|all| all.extend(own.clone()));
-            }
-            of_source(&Source::new(context, &path, &tree.to_string()), &given)
-        }
-        _ => match set.iter().find(|(name, _)| name.contains('.') && !name.starts_with("job.")) {
+        return of_source(&Source::new(context, &path, &tree.to_string()), &given);
+    }
+    if is_registry {
+        given.recipe = value(words, "config").map(str::to_owned);
+        return match set.first() {
+            None => of_source(&own, &given),
             Some((name, _)) => {
                 let message = format!("--{name} is set over the registry, which is not read");
                 Err(script.wrong(&message).with_help("write it into the function of the registry"))
             }
-            None => of_source(&own, &given),
-        },
+        };
+    }
+    let mut arguments = Arguments::of_tree(own.tree());
+    if kind == Kind::MaxText {
+        arguments.inherit();
+    }
+    set.into_iter().for_each(|(name, values)| arguments.set(&name, values));
+    match kind {
+        Kind::MaxText => maxtext::of_arguments(&own, &arguments, &given),
+        _ => torchtitan::of_arguments(&own, &arguments, &given, None),
     }
 }
 
-/// The keys that `words` set, `--name value`, `--name=value` or `name=value`, but for the configuration itself.
-fn overrides(words: &[String]) -> Vec<(String, String)> {
+/// The values of an argument, as JSON.
+fn json(values: &Option<Vec<String>>) -> Value {
+    match values.as_ref().map(|values| values.first()) {
+        None => Value::Bool(false),
+        Some(None) => Value::Bool(true),
+        Some(Some(text)) => {
+            serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.clone()))
+        }
+    }
+}
+
+/// The keys that `words` set, `--name value`, `--name=value` or `name=value`, but for the configuration itself; those
+/// that are off have no values.
+fn overrides(words: &[String]) -> Vec<(String, Option<Vec<String>>)> {
     let mut all = Vec::new();
     let mut words = words.iter().peekable();
     while let Some(word) = words.next() {
         let (name, value) = match (word.strip_prefix("--"), word.split_once('=')) {
-            (_, Some((name, value))) => (name, value.to_owned()),
+            (_, Some((name, value))) => (name, value),
             (Some(name), None) => {
-                let next = words.next_if(|next| !next.starts_with("--"));
-                (name, next.map_or("true", String::as_str).to_owned())
+                (name, words.next_if(|next| !next.starts_with("--")).map_or("true", String::as_str))
             }
             (None, None) => continue,
         };
         let name = name.trim_start_matches('-').replace('_', "-");
+        let (name, is_off) = match name.contains(".no-") {
+            true => (name.replacen(".no-", ".", 1), true),
+            false => (name, false),
+        };
+        let values = match value.to_lowercase().as_str() {
+            "true" => Some(Vec::new()).filter(|_| !is_off),
+            "false" => None,
+            _ => Some(vec![value.to_owned()]),
+        };
         if !["config", "module", "job.config-file"].contains(&name.as_str()) {
-            all.push((name, value));
+            all.push((name, values));
         }
     }
     all
