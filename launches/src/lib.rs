@@ -4,19 +4,21 @@
 //! whose changes are forgotten, without network, devices, other processes and rights. Launchers are stand-ins there,
 //! which record how they are called. The program is the stand-in itself: it calls [`stand_in`] first.
 
-// This crate runs programs, and reads files of the disk and of /proc.
-#![allow(clippy::disallowed_methods)]
+// This crate runs programs, reads files of the disk and of /proc, and is a process of its own in the copy.
+#![allow(clippy::disallowed_methods, clippy::exit)]
 
 #[cfg(target_os = "linux")]
 mod copy;
-#[cfg(target_os = "linux")]
-mod inside;
 #[cfg(target_os = "linux")]
 mod names;
 #[cfg(target_os = "linux")]
 mod record;
 #[cfg(target_os = "linux")]
 mod slurm;
+#[cfg(target_os = "linux")]
+mod stages;
+#[cfg(target_os = "linux")]
+mod stand_in;
 #[cfg(target_os = "linux")]
 mod wire;
 
@@ -85,7 +87,7 @@ pub struct Refused {
 /// Acts as the stand-in where this process is one, and does not return then.
 pub fn stand_in() {
     #[cfg(target_os = "linux")]
-    inside::stand_in();
+    stages::act();
 }
 
 /// Runs `script` with `arguments` and records its launches.

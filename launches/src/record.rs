@@ -10,8 +10,9 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use crate::copy::OWN;
-use crate::inside::{GPUS, NODES, STAGES};
 use crate::slurm::Job;
+use crate::stages::STAGES;
+use crate::stand_in::{GPUS, NODES};
 use crate::{Launch, Options, Recording, Refused, names, wire};
 
 /// The most runs of a script.
