@@ -93,6 +93,12 @@ fn first(words: &[String]) -> io::Result<Never> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     let end_of_made = words.iter().position(|word| word == "--").unwrap_or(words.len());
     let [seconds, folder, made @ ..] = &words[..end_of_made] else { exit(2) };
+    let limit = Duration::from_secs(seconds.parse().unwrap_or(0));
+    let why = format!("it took more than {seconds} s");
+    thread::spawn(move || {
+        sleep(limit);
+        end(&why);
+    });
     let listener = copy::make(Path::new(&env::var("HOME").unwrap_or_default()))?;
     listener.set_nonblocking(true)?;
     rustix::system::sethostname(b"node0")?;
@@ -106,12 +112,6 @@ fn first(words: &[String]) -> io::Result<Never> {
             let _ = symlink(Path::new(OWN).join("stand-in"), path);
         }
     }
-    let limit = Duration::from_secs(seconds.parse().unwrap_or(0));
-    let why = format!("it took more than {seconds} s");
-    thread::spawn(move || {
-        sleep(limit);
-        end(&why);
-    });
     let script = Command::new(Path::new(OWN).join("stand-in"))
         .arg0(STAGES[2])
         .arg(folder)
