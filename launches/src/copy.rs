@@ -1,4 +1,4 @@
-//! The copy of the machine: every folder an overlay whose changes lie in memory, in namespaces of its own.
+//! The copy of the machine: every folder an overlay whose changes are in memory, in namespaces of its own.
 
 use std::ffi::CString;
 use std::fs::{self, File, Metadata, Permissions};
@@ -22,7 +22,7 @@ use rustix::thread::{
 
 use crate::names;
 
-/// Where changes lie and the copy is put together; a folder that the copy does not have.
+/// Where changes are kept and the copy is put together; a folder that the copy does not have.
 const CHANGES: &str = "/sys";
 const ROOT: &str = "/sys/root";
 /// The folder of stand-ins in the copy.
@@ -37,9 +37,9 @@ const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 /// Files and folders of the home folder that have secrets: empty in the copy.
 const SECRETS: &str = ".ssh .aws .azure .kube .docker .gnupg .netrc .pgpass .git-credentials .config/gcloud .config/gh \
     .config/rclone .cache/huggingface/token .huggingface/token";
-/// Folders besides those of PATH in which launchers lie.
+/// Folders besides those of PATH with launchers.
 const PLACES: [&str; 3] = [".local/bin", "/opt/conda/bin", "/usr/local/cuda/bin"];
-/// The largest file beside a mounted one that can be changed in the copy.
+/// The largest file next to a mounted one that can be changed in the copy.
 const SMALL: u64 = 1 << 20;
 
 /// Goes into namespaces of its own, as the same user with all rights within.
@@ -91,7 +91,7 @@ pub(crate) fn make(home: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Where `path` of the machine lies while the copy is made.
+/// Where `path` of the machine is while the copy is made.
 fn at(path: impl AsRef<Path>) -> PathBuf {
     let path = path.as_ref();
     Path::new(ROOT).join(path.strip_prefix("/").unwrap_or(path))

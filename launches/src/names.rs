@@ -9,9 +9,9 @@ pub(crate) enum Role {
     Python,
     /// Runs the command among its words, once. These options of it have a value in the next word.
     Wrapper(&'static str),
-    /// The same, behind the first word that is a shell, Python or a launcher.
+    /// The same, after the first word that is a shell, Python or a launcher.
     Container,
-    /// Runs the rest of its words by a shell, behind options and a host.
+    /// Runs the rest of its words by a shell, after options and a host.
     Remote(&'static str),
     /// Runs the file of a job, once.
     Submit(&'static str),

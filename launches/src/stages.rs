@@ -182,7 +182,7 @@ fn memory(processes: &[PathBuf]) -> u64 {
     processes.iter().map(pages).sum::<u64>() * 4096
 }
 
-/// Becomes the command behind the folder in `words`, without rights and within limits.
+/// Becomes the command after the folder in `words`, without rights and within limits.
 fn become_script(words: &[String]) -> io::Result<Never> {
     let [folder, program, rest @ ..] = words else { exit(2) };
     setsid()?;

@@ -57,7 +57,7 @@ pub(crate) fn act(name: &str, role: Role, words: &[String]) {
             run(words.iter().position(is_program).map_or(&[], |at| &words[at..]), &[]);
         }
         Role::Remote(valued) => {
-            let at = behind_options(valued, words) + usize::from(name == "ssh");
+            let at = after_options(valued, words) + usize::from(name == "ssh");
             let command = words.get(at..).unwrap_or_default().join(" ");
             run(&["bash".to_owned(), "-c".to_owned(), command], &[]);
         }
@@ -87,7 +87,7 @@ fn real(name: &str, words: &[String], variables: &[(&str, String)]) {
 
 /// Code in words or from the input is run; a file or a module is a launch.
 fn python(name: &str, words: &[String]) {
-    let at = behind_options("-W -X", words);
+    let at = after_options("-W -X", words);
     let is_code = |word: &String| !word.starts_with("--") && word.ends_with('c');
     let is_file = words.get(at).is_some_and(|word| word != "-");
     if is_file && !words[..at].iter().any(is_code) {
@@ -99,8 +99,8 @@ fn python(name: &str, words: &[String]) {
     [name, "python3", "python"].iter().for_each(|name| real(name, words, &variables));
 }
 
-/// The place behind the options of `words`, of which those in `valued` have a value in the next word.
-fn behind_options(valued: &str, words: &[String]) -> usize {
+/// The place after the options of `words`, of which those in `valued` have a value in the next word.
+fn after_options(valued: &str, words: &[String]) -> usize {
     let mut at = 0;
     while let Some(word) = words.get(at).filter(|word| word.starts_with('-') && *word != "-") {
         at += if has_value(valued, word) { 2 } else { 1 };
@@ -125,12 +125,12 @@ fn is_program(word: &String) -> bool {
         || !word.contains('/') && is_found()
 }
 
-/// The place of the command among the `words` of a wrapper: the first program behind options and their values.
+/// The place of the command among the `words` of a wrapper: the first program after options and their values.
 fn command_in(valued: &str, words: &[String]) -> usize {
-    let mut at = behind_options(valued, words);
+    let mut at = after_options(valued, words);
     while words.get(at).is_some_and(|word| !is_program(word)) {
         at += 1;
-        at += behind_options(valued, &words[at..]);
+        at += after_options(valued, &words[at..]);
     }
     at
 }
@@ -191,7 +191,7 @@ fn job(options: &[String]) -> Job {
 
 /// Runs the file, the text or the input of a job once; a job within it is not run.
 fn submit(valued: &str, words: &[String]) {
-    let at = behind_options(valued, words);
+    let at = after_options(valued, words);
     let (options, rest) = words.split_at(at);
     let is_bare = options.iter().any(|word| word == "--parsable");
     println!("{}1001", if is_bare { "" } else { "Submitted batch job " });

@@ -1,4 +1,4 @@
-//! How records come back from the copy: fields that end in a NUL, behind their length in bytes.
+//! How records come back from the copy: fields that end in a NUL after their length in bytes.
 
 use std::io::{self, Read, Write};
 

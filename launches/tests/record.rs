@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-/// Parts of scripts that set `TP`, each in front of a launch with its value.
+/// Parts of scripts that set `TP`, each before a launch with its value.
 const PARTS: &[&str] = &[
     "for t in 1 2 4; do TP=$t; done",
     "for ((i = 1; i < 9; i *= 2)); do TP=$i; done",
@@ -69,7 +69,7 @@ const PARTS: &[&str] = &[
     "TP=8; unset -v NONE; export TP; TP=$(env | grep ^TP= | cut -d= -f2)",
 ];
 
-/// Launches, each behind a part.
+/// Launches, each after a part.
 const LAUNCHES: [&str; 6] = [
     "torchrun --nproc_per_node 8 train.py --tp $TP 'a b' \"\" ${NONE-} \"$@\"",
     "ARGS=(--tp \"$TP\" --name 'x  y'); torchrun train.py \"${ARGS[@]}\" \"$@\"",
@@ -79,7 +79,7 @@ const LAUNCHES: [&str; 6] = [
     "run() { torchrun train.py --tp \"$TP\" \"$@\"; }; if run \"$@\"; then bash -c 'torchrun \"$@\"' x end.py; fi",
 ];
 
-/// The program that records, beside this one.
+/// The program that records, next to this one.
 fn program() -> PathBuf {
     let own = std::env::current_exe().unwrap();
     own.parent().and_then(Path::parent).unwrap().join("examples/record")

@@ -166,7 +166,7 @@ fn nothing(name: &str, recording: &Recording) -> Error {
         lines().find_map(|line| line.strip_suffix(": unbound variable")?.rsplit(' ').next());
     let help = match unset {
         Some(name) => format!("give it: --env {}=VALUE", quote::clip(name)),
-        None => "give its arguments behind --, its variables with --env NAME=VALUE, or the log of the run".to_owned(),
+        None => "give its arguments after --, its variables with --env NAME=VALUE, or the log of the run".to_owned(),
     };
     Error::question(format!("{message}{last}")).with_help(help)
 }
@@ -182,7 +182,7 @@ fn list(candidates: &[Candidate<'_>]) -> Vec<String> {
     all.iter().enumerate().map(line).collect()
 }
 
-/// The words with each value beside its flag.
+/// The words with each value next to its flag.
 fn arguments(words: &[String]) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for word in words {

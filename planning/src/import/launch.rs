@@ -43,7 +43,7 @@ enum Kind {
 }
 
 impl<'a> Launched<'a> {
-    /// The words in front of the program, the program and those behind it.
+    /// The words before the program, the program and those after it.
     fn parts(&self) -> (&'a [String], &'a str, &'a [String]) {
         let is_module =
             |at: usize| at > 0 && matches!(self.words[at - 1].as_str(), "-m" | "--module");
@@ -155,7 +155,7 @@ fn slots(context: &Context<'_>, path: &Path) -> Option<u64> {
 /// The question of `launch`, which a run of the script `path` recorded.
 ///
 /// # Errors
-/// If it starts a trainer that is not read, or lacks what a question needs.
+/// If it starts a trainer that is not read, or does not say what a question needs.
 pub fn of_launch(
     context: &Context<'_>,
     path: &Path,
