@@ -5,7 +5,6 @@ mod adapters;
 mod arguments;
 mod assemble;
 pub mod edit;
-mod harmless;
 mod maxtext;
 pub mod measured;
 mod megatron;
@@ -19,6 +18,7 @@ mod scripts_tests;
 mod shell;
 mod simulators;
 mod source;
+mod table;
 #[cfg(test)]
 mod tests;
 mod torchtitan;
@@ -335,7 +335,8 @@ fn of_dump(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic> {
 fn of_script(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic> {
     let script = shell::read(source.text, &given.variables);
     let script = script.map_err(|why| source.wrong(&why))?;
-    let arguments = Arguments::of_script(&script);
+    let mut arguments = Arguments::of_script(&script);
+    megatron::stage(source, &script, &mut arguments);
     let mut imported = of_megatron(source, &arguments, given, None)?;
     refuse_unknown(source, &arguments)?;
     imported.notes.extend(script.notes(arguments.launches));

@@ -1,6 +1,7 @@
 //! Arguments among the words of a launch script.
 
 use super::super::shell::{self, Script};
+use super::super::table::{MEGATRON, Row};
 use super::{Arguments, Style};
 
 impl Arguments {
@@ -8,6 +9,7 @@ impl Arguments {
     /// another script uses.
     pub(in super::super) fn of_script(script: &Script) -> Self {
         let mut own = Self { batch: script.batch, ..Self::default() };
+        own.are_of(&MEGATRON);
         let of = |words: &Vec<String>| {
             let mut own = Self::default();
             own.add(words);
@@ -32,14 +34,10 @@ impl Arguments {
 
     /// The name of a variable that may have further arguments, if there is one.
     pub(in super::super) fn open_variable(&self) -> Option<&str> {
-        let read = self.read.borrow();
-        let is_switch = |name: &str| {
-            let is_asked_for = read.contains(name) && !self.asked.borrow().contains(name);
-            is_asked_for && !name.ends_with("file") || is_switch(name)
-        };
+        // A switch has no value, so what follows is further arguments.
         let switched = self.values.iter().find_map(|(name, values)| {
             let first = values.first().and_then(|value| shell::many(value))?;
-            is_switch(name).then_some(first)
+            self.row(name).is_none_or(Row::is_switch).then_some(first)
         });
         self.open.first().map(String::as_str).or(switched)
     }
@@ -124,23 +122,6 @@ impl Arguments {
         }
         own
     }
-}
-
-/// Whether the flag `name` has no value, as far as its name says.
-fn is_switch(name: &str) -> bool {
-    let begins =
-        ["no-", "use-", "disable-", "enable-", "overlap-", "untie-", "apply-", "accumulate-"];
-    let names = [
-        "bf16",
-        "fp16",
-        "finetune",
-        "deepspeed",
-        "log-throughput",
-        "log-progress",
-        "mock-data",
-        "exit-on-missing-checkpoint",
-    ];
-    begins.iter().any(|begin| name.starts_with(begin)) || names.contains(&name)
 }
 
 /// The name and the value of an override, `table.name=value`.
