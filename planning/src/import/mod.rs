@@ -20,6 +20,8 @@ mod simulators;
 mod source;
 mod table;
 #[cfg(test)]
+mod tables_tests;
+#[cfg(test)]
 mod tests;
 mod torchtitan;
 pub mod verl;
