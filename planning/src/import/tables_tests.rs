@@ -82,6 +82,8 @@ fn what_a_plan_does_not_model_is_named_with_its_cost() {
     let bytes = |flags: &str| imported(&launch(flags)).document.training.gradient_bytes;
     assert_eq!(bytes("--main-grads-dtype bf16 --use-precision-aware-optimizer"), Some(2));
     assert_eq!(bytes("--main-grads-dtype fp32"), None);
+    let loss = imported(&launch("--fp16-lm-cross-entropy")).document.training.logit_bytes;
+    assert_eq!(loss, Some(4));
     // A switch that no row knows may be followed by further arguments.
     assert!(refused(&launch("--mystery $MORE")).contains("MORE, which may have arguments"));
     let dump = |more: &str| {
