@@ -112,6 +112,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    launches::stand_in();
     let mut flags = few::few(Cli::command());
     let matches = flags.try_get_matches_from_mut(std::env::args_os());
     let read = |matches| Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut flags));

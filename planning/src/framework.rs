@@ -64,11 +64,20 @@ impl Framework {
         matches!(self, Self::Any | Self::Torchtitan)
     }
 
-    /// Whether Megatron-LM interleaves fewer microbatches than there are stages: it wants groups of p to m.
-    pub(crate) fn lacks_microbatches(setup: &Setup, batch: u64) -> bool {
-        let interleaves = matches!(setup.family, Family::Interleaved | Family::InterleavedOverlap);
+    /// Whether it runs the schedule of `setup` only with as many microbatches as stages, and there are fewer: Megatron-LM
+    /// wants groups of p to m where it interleaves, torch where each device has one stage.
+    pub(crate) fn lacks_microbatches(self, setup: &Setup, batch: u64) -> bool {
+        let needs = match self {
+            Self::Any => false,
+            Self::Megatron => {
+                matches!(setup.family, Family::Interleaved | Family::InterleavedOverlap)
+            }
+            Self::Torchtitan => {
+                matches!(setup.family, Family::OneFOneB | Family::GPipe) && !setup.searched
+            }
+        };
         let count = setup.microbatches(batch);
-        interleaves && count.is_some_and(|count| count < setup.pipeline)
+        needs && setup.pipeline > 1 && count.is_some_and(|count| count < setup.pipeline)
     }
 
     /// Whether Megatron-LM would overlap the communication of experts where there is none.
@@ -125,13 +134,11 @@ impl Framework {
             && self.has_recompute(setup.recompute)
             && (self.has_vocabulary_parallel() || !setup.vocabulary_parallel)
             && self.has_options(setup.options)
+            && !self.lacks_microbatches(setup, batch)
             && !self.lacks_overlap(setup, software);
         can && match self {
             Self::Any => true,
-            Self::Megatron => {
-                stages == 1
-                    || !(Self::lacks_microbatches(setup, batch) || Self::overlaps_nothing(setup))
-            }
+            Self::Megatron => stages == 1 || !Self::overlaps_nothing(setup),
             // Its V has two chunks. FSDP keeps parameters and gradients whole while a pipeline
             // runs, which is stage 1 of ZeRO; without a pipeline it is stage 2 or 3.
             Self::Torchtitan => {
@@ -190,5 +197,7 @@ mod tests {
         // Fewer microbatches than stages cannot be interleaved in Megatron-LM.
         let few = Setup { family: Family::Interleaved, microbatch: 4, ..two };
         assert_eq!(runs(few), [false, true]);
+        // Nor can those of one stage per device in torch.
+        assert_eq!(runs(Setup { microbatch: 4, ..PLAIN }), [true, false]);
     }
 }

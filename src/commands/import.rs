@@ -9,6 +9,7 @@ use planning::import::{Given, read};
 use question::Context;
 
 use super::OUTPUT;
+use super::run_script::Runs;
 use crate::error::Error;
 use crate::host::Host;
 use crate::{files, help, messages};
@@ -20,6 +21,8 @@ Examples:
     debubble plan gpt.toml
   A variable that only the environment has:
     debubble import train_gpt.sh --set NUM_NODES=16 > gpt.toml
+  The same script with what bash makes of loops, functions and sourced files, its arguments and a variable:
+    debubble import train_gpt.sh --run --env NUM_NODES=16 -- --size 7b > gpt.toml
   The log of a run, which begins with its arguments:
     debubble import slurm-1234.out --machine a100-80g
   A job file of torchtitan, an experiment of Primus, a configuration of MaxText:
@@ -35,8 +38,8 @@ Examples:
   A strategy of SimuMax and its model:
     debubble import ep4_pp2_dp4_mbs1.json --model mixtral-8x7b.json
 
-The kind of a file follows from its content. Nothing is run: variables, arithmetic and branches on known values
-are followed. Arguments that a plan does not know are named.";
+The kind of a file follows from its content. Without --run nothing is run: variables, arithmetic and branches on
+known values are followed. Arguments that a plan does not know are named.";
 
 /// Write the question of a script, log or configuration of a training framework
 #[derive(Args)]
@@ -49,6 +52,8 @@ pub struct Import {
     file: PathBuf,
     #[command(flatten)]
     facts: Facts,
+    #[command(flatten)]
+    runs: Runs,
     /// Write the question to a file
     #[arg(long, short, help_heading = OUTPUT, value_name = "FILE.toml", value_parser = files::output)]
     output: Option<PathBuf>,
@@ -103,8 +108,12 @@ impl Import {
     /// Answers on `out`.
     pub fn run(self, out: &mut dyn Write) -> Result<(), Error> {
         let host = Host::default();
-        let Self { file, facts, output } = self;
-        let asked = read(&Context::new(&host), &file, &facts.given())?;
+        let Self { file, facts, runs, output } = self;
+        let (context, given) = (Context::new(&host), facts.given());
+        let asked = match runs.run {
+            true => runs.asked(&context, &file, &given)?,
+            false => read(&context, &file, &given)?,
+        };
         asked.notes().iter().for_each(|text| messages::note(text));
         let text = asked.to_toml().map_err(Error::question)?;
         match output {

@@ -16,6 +16,7 @@ pub mod records;
 pub mod replay;
 pub mod reproduce;
 pub mod rl;
+mod run_script;
 pub mod schedules;
 pub mod schema;
 pub mod search;

@@ -7,7 +7,7 @@ use answer::rl::rl;
 use clap::Args;
 use draw::pictures::rl as pictures;
 use draw::text;
-use planning::import::{Given, step_of_text};
+use planning::import::{Given, read_step};
 use question::Context;
 use question::keys::file::MAX_QUESTION;
 use question::keys::flags::Flags;
@@ -115,8 +115,8 @@ fn read(
     (flags, variables): (&Flags<RlKeys>, Vec<(String, String)>),
 ) -> Result<RlKeys, Error> {
     let given = Given { variables: variables.into_iter().collect(), ..Given::default() };
-    let text = context.read_text(path, MAX_QUESTION)?;
-    let Some(step) = step_of_text(context, path, &text, &given)? else {
+    let Some(step) = read_step(context, path, &given)? else {
+        let text = context.read_text(path, MAX_QUESTION)?;
         return Ok(RlKeys::of_text(context, path, &text)?);
     };
     step.notes(|key| flags.has(key)).for_each(|text| note(&text));

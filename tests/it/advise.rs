@@ -266,7 +266,8 @@ fn the_arguments_of_a_log_count_before_those_of_a_script() {
     assert_eq!(found["current"], alone["current"]);
     let notes = found["notes"].to_string();
     assert!(
-        notes.contains("the arguments in") && notes.contains("12 steady iterations"),
+        notes.contains("the log says recompute none, the script")
+            && notes.contains("12 steady iterations"),
         "{notes}"
     );
     let other = folder

@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::cli::{Folder, refused, run, stdout};
+use crate::cli::{Folder, refused, run, said, stdout};
 
 /// Questions of one set-up that Megatron-LM runs: the machine, the devices, and the rest.
 const QUESTIONS: [(&str, u64, &str); 4] = [
@@ -150,4 +150,46 @@ fn arguments_of_megatron_deepspeed_are_read() {
     for line in ["devices = [16]", "recompute = [\"full\"]", "zero = 1", "tensor = 2"] {
         assert!(toml.contains(line), "{line}: {toml}");
     }
+}
+
+/// A script whose launch no reader follows, for `--run`.
+const LOOPED: &str = "#!/bin/bash\nset -euo pipefail\nfor TP in 1 2 $1; do\n  if [ $TP -lt ${LEAST:-4} ]; then continue; fi\n  torchrun \
+    --nproc_per_node ${GPUS:=8} pretrain_gpt.py --num-layers 24 --hidden-size 2048 --num-attention-heads 16 --seq-length 2048 \
+    --max-position-embeddings 2048 --vocab-size 32000 --micro-batch-size 1 --global-batch-size 64 --train-iters 10 --bf16 \
+    --tensor-model-parallel-size $TP $MORE\n  rm -rf \"$0\"\ndone\n";
+
+#[test]
+fn a_run_of_a_script_is_read() {
+    let folder = Folder::new();
+    let script = folder.with("train.sh", LOOPED);
+    refused(&run(&format!("import {script}")), &["a `for` loop", "debubble import --run"]);
+    let imported = run(&format!("import {script} --run --env MORE=--sequence-parallel -- 4"));
+    if said(&imported).contains("gives no namespaces") {
+        eprintln!("skipped: {}", said(&imported));
+        return;
+    }
+    let toml = stdout(&imported);
+    assert!(toml.contains("tensor = 4") && toml.contains("devices = [8]"), "{toml}");
+    assert!(said(&imported).contains("a copy of this machine"), "{}", said(&imported));
+    for (flags, says) in [
+        ("--run -- 4", &["MORE: unbound variable", "--env MORE=VALUE"][..]),
+        (
+            "--run --env MORE= --env LEAST=2 -- 4",
+            &["--tensor-model-parallel-size 4", "2 runs that differ", "--launch N"],
+        ),
+        ("--run --env MORE= --env LEAST=2 --launch 3 -- 4", &["2 runs that differ"]),
+        (
+            "--run --env MORE=--pipeline-model-parallel-size -- 4",
+            &["--pipeline-model-parallel-size has no value"],
+        ),
+        ("--run --env MORE= -- 3", &["launches nothing"]),
+        ("--run --set A=1 -- 4", &["--env"]),
+        ("--env A=1", &["--run"]),
+        ("--run --nodes 0", &["--nodes"]),
+    ] {
+        refused(&run(&format!("import {script} {flags}")), says);
+    }
+    let second = run(&format!("import {script} --run --env MORE= --env LEAST=2 --launch 2 -- 4"));
+    assert!(stdout(&second).contains("tensor = 4"));
+    assert_eq!(fs::read_to_string(&script).unwrap(), LOOPED);
 }

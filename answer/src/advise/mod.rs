@@ -100,7 +100,7 @@ pub fn predicted(
     question: &AdviceQuestion,
     batch: Option<u64>,
 ) -> Result<(f64, String), Diagnostic> {
-    let (imported, own) = run_of(context, question)?;
+    let (imported, own) = printed_run_of(context, question)?;
     let folder = own.parent().unwrap_or(Path::new("")).to_owned();
     let batch = batch.unwrap_or(imported.document.batch);
     let words =
@@ -111,6 +111,14 @@ pub fn predicted(
     let plan = answer.plans.first().ok_or_else(no_setup)?;
     let bar = plan.error.map(|error| format!(", error bar {}", interval_in_words(error)));
     Ok((seconds(plan.step), words.into_iter().chain(bar).collect()))
+}
+
+/// The tokens of each device a step, as far as a file of `question` has the set-up: rates need them, times of steps do
+/// not. A configuration that is printed later does not count.
+#[must_use]
+pub fn tokens(context: &Context<'_>, question: &AdviceQuestion) -> f64 {
+    let run = printed_run_of(context, question).or_else(|_| run_of(context, question));
+    run.map_or(1.0, |(imported, _)| import::tokens_per_device(&imported.document))
 }
 
 /// A run whose changes are tried.
@@ -150,7 +158,21 @@ fn run_of<'a>(
     Err(failed.unwrap_or_else(none))
 }
 
-/// Reads the files of `question`: the first with a set-up, and the iterations of all of them.
+/// The same, by the configuration that a framework has printed in another file, if there is one.
+fn printed_run_of<'a>(
+    context: &Context<'_>,
+    question: &'a AdviceQuestion,
+) -> Result<(Imported, &'a Path), Diagnostic> {
+    let (mut imported, own) = run_of(context, question)?;
+    for path in question.files.iter().filter(|path| *path != own && context.exists(path)) {
+        let (printed, _) = import::read_log_of(context, path, &question.given, &imported)?;
+        imported = printed.unwrap_or(imported);
+    }
+    Ok((imported, own))
+}
+
+/// Reads the files of `question`: the first with a set-up, and the iterations of all of them. A configuration that a
+/// framework has printed takes the place of a script.
 fn read(context: &Context<'_>, question: &AdviceQuestion) -> Result<Run, Diagnostic> {
     let (mut imported, own) = run_of(context, question)?;
     let source = import::script(context, own)?.map(|text| Source {
@@ -158,28 +180,25 @@ fn read(context: &Context<'_>, question: &AdviceQuestion) -> Result<Run, Diagnos
         text,
         given: question.given.clone(),
     });
-    let tokens = import::tokens_per_device(&imported.document);
     let mut measured = imported.measured.clone();
     for path in question.files.iter().filter(|path| path.as_path() != own) {
-        let log = import::read_log(context, path, tokens)?;
-        let unlike = log.unlike(&imported.document, imported.has_devices());
+        let (printed, log) = import::read_log_of(context, path, &question.given, &imported)?;
         let (name, of) = (quote::path(path), quote::path(own));
+        if let Some(printed) = printed {
+            imported = printed;
+            if imported.measured.is_some() {
+                measured.clone_from(&imported.measured);
+                continue;
+            }
+        }
+        let unlike = log.unlike(&imported.document, imported.has_devices());
         if !unlike.is_empty() {
             let message = format!("{name} is of another run than {of}: {}", unlike.join("; "));
             return Err(Diagnostic::file(path, message).with_help(OTHER_RUN));
         }
         let refused = |why| Diagnostic::file(path, format!("{name} does not calibrate: {why}"));
         let more = log.measured().map_err(|why| refused(why).with_help(LOGS))?;
-        // Every argument stands in a dump, also those that a launcher adds to a script.
-        let is_exact = source.is_some() && log.has_arguments();
-        match is_exact.then(|| import::read_run(context, path, &question.given)) {
-            Some(Ok(dump)) => {
-                imported = dump;
-                let note = format!("the arguments in {name} count, not those of {of}");
-                imported.notes.push(note);
-            }
-            _ => context.warn(format!("{name}: {}", more.in_words())),
-        }
+        context.warn(format!("{name}: {}", more.in_words()));
         measured = Some(more);
     }
     let folder = own.parent().unwrap_or(Path::new("")).to_owned();
@@ -187,8 +206,8 @@ fn read(context: &Context<'_>, question: &AdviceQuestion) -> Result<Run, Diagnos
 }
 
 /// What helps against a log of another run.
-const OTHER_RUN: &str = "give the log of this set-up, or the log alone if it begins with the arguments of \
-                         Megatron-LM; without a log the answer is not calibrated";
+const OTHER_RUN: &str = "give the log of this set-up, or the log alone if it begins with its \
+                         configuration; without a log the answer is not calibrated";
 /// What helps against a log without steady iterations.
 const LOGS: &str = "give a log of Megatron-LM, DeepSpeed, NeMo, Primus or torchtitan with its iterations; without a \
                     log the answer is not calibrated";

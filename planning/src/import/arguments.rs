@@ -2,13 +2,17 @@
 
 mod script;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use question::quote;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::RUN;
 use super::shell::{self, Batch, UNKNOWN};
+use super::table::{Row, Table};
 
 /// How a file writes names.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -29,8 +33,8 @@ pub(super) struct Arguments {
     off: BTreeSet<String>,
     /// Names that were asked for.
     read: RefCell<BTreeSet<String>>,
-    /// Names whose values were asked for.
-    asked: RefCell<BTreeSet<String>>,
+    /// What is known of them.
+    table: Cell<Option<&'static Table>>,
     /// Names that a base of the file has set, which are no choice of its author.
     inherited: BTreeSet<String>,
     /// Names whose values are not read, each with the line that sets it, and whether it may be a plain value.
@@ -53,7 +57,120 @@ pub(super) struct Wrong {
     pub(super) cure: Option<String>,
 }
 
+impl Wrong {
+    /// That argument `name` has the fault `message`.
+    pub(super) fn new(name: &str, message: impl Into<String>) -> Self {
+        Self { name: name.to_owned(), message: message.into(), cure: None }
+    }
+
+    /// The same with a hint.
+    pub(super) fn hint(self, cure: impl Into<String>) -> Self {
+        Self { cure: Some(cure.into()), ..self }
+    }
+
+    /// That argument `name` is needed.
+    pub(super) fn missing(name: &str, cure: impl Into<String>) -> Self {
+        Self::new(name, "it is missing").hint(cure)
+    }
+}
+
 impl Arguments {
+    /// Takes names as those of `table`, older ones too.
+    pub(super) fn are_of(&self, table: &'static Table) {
+        self.table.set(Some(table));
+    }
+
+    fn row(&self, name: &str) -> Option<&'static Row> {
+        self.table.get()?.row(name)
+    }
+
+    /// The name under which the file has argument `name`.
+    fn key<'n>(&self, name: &'n str) -> &'n str {
+        let row = if self.is_there(name) { None } else { self.row(name) };
+        let names = row.into_iter().flat_map(Row::names);
+        let is_off = |name: &&str| self.off.contains(*name);
+        let found = names.clone().find(|name| self.is_there(name));
+        found.or_else(|| names.clone().find(is_off)).unwrap_or(name)
+    }
+
+    /// Whether the file has a value of an argument that it calls `name`.
+    pub(super) fn is_there(&self, name: &str) -> bool {
+        self.values.contains_key(name) || self.unknown.contains_key(name)
+    }
+
+    /// `base` with the keys of a `section` of the table that the file sets.
+    pub(super) fn fill<T: Serialize + DeserializeOwned>(
+        &self,
+        section: &str,
+        base: T,
+    ) -> Result<T, Wrong> {
+        let wrong = |error: serde_json::Error| Wrong::new(section, error.to_string());
+        let mut tree = serde_json::to_value(&base).map_err(wrong)?;
+        for (row, key) in self.table.get().into_iter().flat_map(|table| table.section(section)) {
+            if let Some(value) = self.value_of(row)? {
+                tree[key] = value;
+            }
+        }
+        serde_json::from_value(tree).map_err(wrong)
+    }
+
+    /// What the key of `row` is set to.
+    fn value_of(&self, row: &Row) -> Result<Option<Value>, Wrong> {
+        let name = row.name();
+        let word = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
+        Ok(match row.value.as_str() {
+            "has" => Some(self.has(name).into()),
+            "either" => self.flag(name).map(Value::from),
+            "number" => self.number(name)?.map(Value::from),
+            "whole" => self.whole(name)?.map(Value::from),
+            "positive" => self.positive(name)?.map(Value::from),
+            "degree" => self.degree(name)?.map(Value::from),
+            kind => match kind.strip_prefix('=') {
+                Some(constant) => self.has(name).then(|| word(constant)),
+                None => {
+                    let text = self.text(name)?;
+                    let own = text.as_ref().and_then(|text| row.choice(text));
+                    own.filter(|own| !own.is_empty()).map(word)
+                }
+            },
+        })
+    }
+
+    /// Takes all arguments about sizes of a model as read.
+    pub(super) fn pass_model(&self) {
+        let rows = self.table.get().into_iter().flat_map(|table| &table.rows);
+        rows.filter(|row| row.is_of_model()).for_each(|row| self.note(row.name()));
+    }
+
+    /// A note on arguments that a plan does not model, and the names of those that nobody has asked for.
+    pub(super) fn left_out(&self) -> (Option<String>, Vec<String>) {
+        let of = |(name, value): (&String, String)| {
+            let row = self.row(name).filter(|row| !row.cost.is_empty())?;
+            let value = value.trim_matches(['\'', '"']);
+            let written = match row.is_switch() || row.value == "value" {
+                // Whether a base has it by default is not known.
+                true if self.inherited.contains(name) => return None,
+                true => self.written(name),
+                false if row.is_harmless(value) => return None,
+                false => format!("{} {}", self.written(name), quote::clip(value)),
+            };
+            Some(format!("{written} ({})", row.cost))
+        };
+        let on = self.values.iter().map(|(name, values)| (name, values.join(" ")));
+        let is_on = |name: &&String| self.row(name).is_some_and(|row| row.value == "but true");
+        let off = self.off.iter().filter(is_on).map(|name| (name, "false".to_owned()));
+        let costs: Vec<String> = on.chain(off).filter_map(of).collect();
+        let is_known = |name: &str| {
+            let value = self.values.get(name).and_then(|values| values.first());
+            let value = value.map_or("", String::as_str);
+            self.row(name).is_some_and(|row| row.usage == "not modelled" || row.is_harmless(value))
+        };
+        // A dump has every argument there is, most of them by default.
+        let unread = self.unread().into_iter().filter(|name| !self.is_dump && !is_known(name));
+        let names = unread.map(|name| self.written(name)).collect();
+        ((!costs.is_empty()).then(|| format!("not modelled: {}", costs.join(", "))), names)
+    }
+
     /// Those of a dump: lines of a name, dots and a value.
     pub(super) fn of_dump(text: &str) -> Self {
         let line = |line: &str| {
@@ -96,8 +213,7 @@ impl Arguments {
     /// The value of argument `name` as it is written, with marks of parts that only a run knows.
     pub(super) fn raw(&self, name: &str) -> Option<&str> {
         self.note(name);
-        self.asked.borrow_mut().insert(name.to_owned());
-        self.values.get(name)?.first().map(String::as_str)
+        self.values.get(self.key(name))?.first().map(String::as_str)
     }
 
     /// Those of a tree of keys: names of tables and keys, with dots between. A list has its parts as values.
@@ -164,7 +280,8 @@ impl Arguments {
     /// A note on the others, which nobody asked for.
     pub(super) fn unread_values(&self) -> Option<String> {
         let plain = self.unknown.iter().filter(|(_, (_, is_plain))| *is_plain);
-        let all = plain.filter(|(name, _)| !super::harmless::is(name));
+        let is_harmless = |name: &str| self.row(name).is_some_and(|row| row.is_harmless(""));
+        let all = plain.filter(|(name, _)| !is_harmless(name));
         let named = |(name, of): (&String, &(u64, bool))| {
             format!("{} in line {}", self.written(name), of.0)
         };
@@ -187,6 +304,7 @@ impl Arguments {
 
     /// Argument `name` as the file writes it.
     pub(super) fn written(&self, name: &str) -> String {
+        let name = self.key(name);
         match self.style {
             Style::Flags => format!("--{name}"),
             Style::Keys => name.replace('-', "_"),
@@ -201,12 +319,12 @@ impl Arguments {
     /// Whether argument `name` is written as false or empty.
     pub(super) fn is_off(&self, name: &str) -> bool {
         self.note(name);
-        self.off.contains(name)
+        self.off.contains(self.key(name))
     }
 
     /// Whether argument `name` is true, if the file says so either way.
     pub(super) fn flag(&self, name: &str) -> Option<bool> {
-        match (self.has(name), self.off.contains(name)) {
+        match (self.has(name), self.is_off(name)) {
             (true, _) => Some(true),
             (false, true) => Some(false),
             (false, false) => None,
@@ -216,11 +334,13 @@ impl Arguments {
     /// Whether argument `name` is there.
     pub(super) fn has(&self, name: &str) -> bool {
         self.note(name);
-        self.values.contains_key(name)
+        self.values.contains_key(self.key(name))
     }
 
     fn note(&self, name: &str) {
-        self.read.borrow_mut().insert(name.to_owned());
+        #[cfg(test)]
+        assert!(self.table.get().is_none() || self.row(name).is_some(), "{name} is in no row");
+        self.read.borrow_mut().insert(self.key(name).to_owned());
     }
 
     /// All values of argument `name`.
@@ -231,15 +351,14 @@ impl Arguments {
     /// The first values of argument `name`, at most so many as `most`.
     fn first(&self, name: &str, most: usize) -> Result<Vec<String>, Wrong> {
         self.note(name);
-        self.asked.borrow_mut().insert(name.to_owned());
-        let values = self.values.get(name).into_iter().flatten().take(most);
+        let values = self.values.get(self.key(name)).into_iter().flatten().take(most);
         let values: Vec<String> = values.cloned().collect();
         let Some(value) = values.iter().find(|value| value.contains(UNKNOWN)) else {
             return Ok(values);
         };
         let variable = shell::unknowns(value).0.first().copied().unwrap_or_default().to_owned();
         let (message, cure) = self.unknown_in_words(&variable);
-        Err(Wrong { name: name.to_owned(), message, cure: Some(cure) })
+        Err(Wrong::new(name, message).hint(cure))
     }
 
     /// That only a run knows `variable`, and what helps.
@@ -247,8 +366,8 @@ impl Arguments {
         let (words, is_name) = shell::in_words(variable);
         let message = format!("only a run of the {} knows {}", self.kind(), quote::clip(&words));
         let cure = match is_name {
-            true => format!("give it: --set {}=VALUE", quote::clip(&words)),
-            false => format!("write its value in the {}", self.kind()),
+            true => format!("give it: --set {}=VALUE, or {RUN}", quote::clip(&words)),
+            false => format!("write its value in the {}, or {RUN}", self.kind()),
         };
         (message, cure)
     }
@@ -276,24 +395,31 @@ impl Arguments {
             let clean = value.replace('_', "");
             // Tables may write whole numbers as 1.0.
             let clean = clean.strip_suffix(".0").unwrap_or(&clean);
-            clean.parse::<u64>().map_err(|_| Wrong {
-                name: name.to_owned(),
-                message: format!("{} is no whole number", quote::clip(&value)),
-                cure: None,
-            })
+            let wrong = || Wrong::new(name, format!("{} is no whole number", quote::clip(&value)));
+            clean.parse::<u64>().map_err(|_| wrong())
         };
         self.text(name)?.map(parsed).transpose()
+    }
+
+    /// The same where it is more than one.
+    pub(super) fn degree(&self, name: &str) -> Result<Option<u64>, Wrong> {
+        Ok(self.whole(name)?.filter(|degree| *degree > 1))
+    }
+
+    /// The same where it is more than none; a negative number is none.
+    pub(super) fn positive(&self, name: &str) -> Result<Option<u64>, Wrong> {
+        match self.text(name)?.is_some_and(|text| text.starts_with('-')) {
+            true => Ok(None),
+            false => Ok(self.whole(name)?.filter(|count| *count > 0)),
+        }
     }
 
     /// The same as a number.
     pub(super) fn number(&self, name: &str) -> Result<Option<f64>, Wrong> {
         let parsed = |value: String| {
             let number = value.parse::<f64>().ok().filter(|number| number.is_finite());
-            number.ok_or_else(|| Wrong {
-                name: name.to_owned(),
-                message: format!("{} is no number", quote::clip(&value)),
-                cure: None,
-            })
+            let wrong = || Wrong::new(name, format!("{} is no number", quote::clip(&value)));
+            number.ok_or_else(wrong)
         };
         self.text(name)?.map(parsed).transpose()
     }

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use super::arguments::Arguments;
 use super::{Given, Imported};
 use crate::document::{ClusterDocument, Document, ModelDocument};
 use crate::{SetupDocument, SizesDocument, TrainingDocument};
 
 /// Tokens that a file without a number of steps is taken to train on.
-const TOKENS: f64 = 1e12;
+pub(super) const TOKENS: f64 = 1e12;
 /// Machine of a question that names none.
 pub(super) const MACHINE: &str = "h100";
 /// Devices of a node.
@@ -17,6 +18,7 @@ const NODE: u64 = 8;
 pub(super) type Notes = Vec<String>;
 
 /// The parts of a question that a file has.
+#[derive(Default)]
 pub(super) struct Parts {
     pub(super) model: SizesDocument,
     pub(super) sequence: u64,
@@ -33,14 +35,16 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// The question of the file `path`.
+    /// The question of the file `path` with these `arguments`.
     pub(super) fn imported(
         self,
         path: &Path,
         given: &Given,
         mut notes: Notes,
-        left_out: Vec<String>,
+        arguments: &Arguments,
     ) -> Imported {
+        let (not_modelled, left_out) = arguments.left_out();
+        notes.extend(not_modelled);
         let machine = given.machine.clone().or(self.machine).unwrap_or_else(|| {
             notes.push(format!("the machine is taken to be {MACHINE}: name yours with --machine"));
             MACHINE.to_owned()
@@ -75,7 +79,7 @@ impl Parts {
             lengths: Default::default(),
             noise: Default::default(),
         };
-        Imported { document, notes, measured: None, left_out }
+        Imported { document, notes, measured: None, left_out, is_question: false }
     }
 }
 

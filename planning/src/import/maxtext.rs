@@ -11,28 +11,9 @@ use serde_json::Value;
 use super::arguments::{Arguments, Wrong};
 use super::assemble::{Notes, Parts, Steps, least_common, least_devices, product, whole_nodes};
 use super::source::Source;
+use super::table::MAXTEXT;
 use super::{Given, Imported};
 use crate::{SetupDocument, SizesDocument, TrainingDocument};
-
-/// Words in the names of keys that change a step.
-const THAT_MATTER: [&str; 16] = [
-    "parallelism",
-    "pipeline",
-    "remat",
-    "quant",
-    "offload",
-    "sparse",
-    "megablox",
-    "capacity",
-    "mtp",
-    "dtype",
-    "expert",
-    "window",
-    "ring",
-    "overlap",
-    "gradient-accumulation",
-    "global-parameter-scale",
-];
 
 /// Devices of a node.
 const NODE: u64 = 8;
@@ -61,6 +42,7 @@ pub(super) fn of_arguments(
     arguments: &Arguments,
     given: &Given,
 ) -> Result<Imported, Diagnostic> {
+    arguments.are_of(&MAXTEXT);
     let wrong = |wrong| source.of_argument(arguments, wrong);
     let base = match source.given_model(given)? {
         Some(base) => base,
@@ -174,23 +156,20 @@ fn question(
     let tokens = Steps { samples: None, steps, names }.tokens(given, (batch, sequence), &mut notes);
     let attention = arguments.text("attention")?.filter(|kind| kind == "dot_product");
     let has_experts = model.experts.is_some();
+    let training = training(arguments, &setup, has_experts, &mut notes)?;
     let parts = Parts {
         model,
         sequence,
         attention: attention.map(|_| "core".to_owned()),
         batch,
         tokens,
-        framework: None,
-        machine: None,
         devices,
-        training: training(arguments, &setup, has_experts, &mut notes)?,
+        training,
         setup: Some(setup),
+        ..Parts::default()
     };
     notes.push("MaxText is none of the frameworks of a plan: the kernels are those of Megatron-LM on the machine".to_owned());
-    let matters = |name: &&str| THAT_MATTER.iter().any(|word| name.contains(word));
-    let left_out = arguments.unread().into_iter().filter(matters);
-    let left_out = left_out.map(|name| arguments.written(name)).collect();
-    Ok(parts.imported(source.path, given, notes, left_out))
+    Ok(parts.imported(source.path, given, notes, arguments))
 }
 
 /// The global batch of `each` samples a device, and the microbatch.
@@ -201,16 +180,11 @@ fn batch(
     (each, devices, replicas): (f64, u64, u64),
 ) -> Result<u64, Wrong> {
     let stages = setup.pipeline.unwrap_or(1);
-    let pieces = arguments.text("num-pipeline-microbatches")?.filter(|text| text.trim() != "-1");
-    let pieces = match pieces {
-        Some(_) => arguments.whole("num-pipeline-microbatches")?.unwrap_or(stages),
-        None => stages,
-    };
-    let pieces = if stages > 1 { pieces.max(1) } else { 1 };
-    let wrong = |message: String| Wrong {
-        name: "per-device-batch-size".to_owned(),
-        message,
-        cure: Some("name the devices of the run with --devices".to_owned()),
+    let pieces = arguments.positive("num-pipeline-microbatches")?.unwrap_or(stages);
+    let pieces = if stages > 1 { pieces } else { 1 };
+    let wrong = |message: String| {
+        Wrong::new("per-device-batch-size", message)
+            .hint("name the devices of the run with --devices")
     };
     let samples = each * devices as f64;
     if !(0.5..1e15).contains(&samples) {
@@ -236,11 +210,7 @@ fn circular(
     notes: &mut Notes,
 ) -> Result<(), Wrong> {
     let each = arguments.whole("num-layers-per-pipeline-stage")?.unwrap_or(1).max(1);
-    let repeats = arguments.text("num-pipeline-repeats")?.filter(|text| text.trim() != "-1");
-    let repeats = match repeats {
-        Some(_) => arguments.whole("num-pipeline-repeats")?,
-        None => None,
-    };
+    let repeats = arguments.positive("num-pipeline-repeats")?;
     let Some(stages) = setup.pipeline else { return Ok(()) };
     let repeats = repeats.unwrap_or(model.layers / stages.saturating_mul(each).max(1)).max(1);
     setup.chunks = Some(repeats).filter(|repeats| *repeats > 1);

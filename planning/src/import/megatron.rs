@@ -1,17 +1,23 @@
 //! From arguments of Megatron-LM to a question.
 
 mod base;
+mod deepspeed;
 mod devices;
 mod model;
 mod recipe;
+mod schedule;
 mod setup;
 
 use std::path::Path;
 
 use super::arguments::{Arguments, Wrong};
 use super::assemble::{Notes, Parts, Steps, product};
-use super::{Given, Imported, harmless};
+use super::table::MEGATRON;
+use super::{Given, Imported};
 use crate::SizesDocument;
+
+pub(super) use self::deepspeed::stage;
+pub(super) use self::schedule::of_zero_bubble;
 
 /// The question that `arguments` of the file `path` ask, of `base` where they do not have the sizes of a model.
 pub(super) fn question(
@@ -20,6 +26,7 @@ pub(super) fn question(
     given: &Given,
     base: Option<SizesDocument>,
 ) -> Result<Imported, Wrong> {
+    arguments.are_of(&MEGATRON);
     let mut notes = Notes::new();
     let mut model = model::sizes(arguments, given, base, &mut notes)?;
     let sequence =
@@ -37,30 +44,26 @@ pub(super) fn question(
         steps: arguments.whole("train-iters")?,
         names: ["train-iters", "train-samples"].map(|name| arguments.written(name)),
     };
-    let tokens = steps.tokens(given, (batch, sequence), &mut notes);
+    let of_all = arguments.number("train-tokens")?;
+    let tokens = match of_all.filter(|_| given.tokens.is_none()) {
+        Some(tokens) => tokens,
+        None => steps.tokens(given, (batch, sequence), &mut notes),
+    };
     let training = recipe::training(arguments, &setup, &mut notes)?;
+    let is_of_megatron = setup.schedule.is_none();
     let parts = Parts {
         model,
         sequence,
         attention: recipe::attention(arguments)?,
         batch,
         tokens,
-        framework: Some("megatron"),
-        machine: None,
+        framework: is_of_megatron.then_some("megatron"),
         devices,
         setup: Some(setup),
         training,
+        ..Parts::default()
     };
-    let unread = arguments.unread().into_iter();
-    // A dump has every argument there is, most of them by default.
-    let left_out = match arguments.is_dump {
-        true => Vec::new(),
-        false => {
-            let named = unread.filter(|name| !harmless::is(name));
-            named.map(|name| arguments.written(name)).collect()
-        }
-    };
-    Ok(parts.imported(path, given, notes, left_out))
+    Ok(parts.imported(path, given, notes, arguments))
 }
 
 /// The samples of a global batch; without them a microbatch of each replica, as Megatron-LM takes it.
@@ -82,9 +85,5 @@ fn batch(
 
 fn missing(arguments: &Arguments, name: &str) -> Wrong {
     let kind = arguments.kind();
-    Wrong {
-        name: name.to_owned(),
-        message: "it is missing".to_owned(),
-        cure: Some(format!("a plan needs it: add it to the {kind}, or give the log of a run")),
-    }
+    Wrong::missing(name, format!("a plan needs it: add it to the {kind}, or give the log of a run"))
 }

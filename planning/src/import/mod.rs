@@ -5,12 +5,19 @@ mod adapters;
 mod arguments;
 mod assemble;
 pub mod edit;
-mod harmless;
+#[cfg(test)]
+mod hold_tests;
+mod launch;
+#[cfg(test)]
+mod launch_tests;
 mod maxtext;
 pub mod measured;
 mod megatron;
 pub(crate) mod models;
 mod primus;
+mod printed;
+#[cfg(test)]
+mod printed_tests;
 mod python;
 #[cfg(test)]
 mod recipes_tests;
@@ -19,12 +26,16 @@ mod scripts_tests;
 mod shell;
 mod simulators;
 mod source;
+mod table;
+#[cfg(test)]
+mod tables_tests;
 #[cfg(test)]
 mod tests;
 mod torchtitan;
 pub mod verl;
 mod yaml;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -34,6 +45,7 @@ use question::quote;
 use serde::Serialize;
 
 use self::arguments::Arguments;
+pub use self::launch::{Launched, of_launch};
 pub use self::measured::{Log, Measured};
 use self::python::DUMP;
 use self::source::Source;
@@ -45,6 +57,9 @@ const MOST_BYTES: u64 = 256 << 20;
 
 /// The bytes at the start of a file that are looked at.
 const HEAD: usize = 4 << 20;
+
+/// What helps where a script is not followed.
+const RUN: &str = "have bash run it: `debubble import --run`, on Linux";
 
 /// Facts of a run that its files may lack.
 #[derive(Clone, Default, Debug)]
@@ -75,6 +90,8 @@ pub struct Imported {
     pub measured: Option<Measured>,
     /// Arguments that are not known to be harmless, and that the question does not have.
     pub left_out: Vec<String>,
+    /// Whether the file is a question of the planner.
+    pub is_question: bool,
 }
 
 impl Imported {
@@ -124,16 +141,16 @@ struct Format {
     read: fn(&Source<'_>, &Given) -> Result<Imported, Diagnostic>,
 }
 
-/// Scripts and logs of Megatron-LM.
+/// Logs that begin with a configuration, and scripts of Megatron-LM.
 const OF_MEGATRON: [Format; 2] = [
-    Format { is_it: |source| is_dump(source.text), read: of_dump },
+    Format { is_it: printed::is_log, read: printed::of_log },
     Format { is_it: is_script, read: of_script },
 ];
 
 /// Files of all other kinds.
 #[cfg(feature = "recipes")]
 const OTHERS: &[Format] = &[
-    Format { is_it: python::dump::is_dump, read: python::dump::of_dump },
+    Format { is_it: python::is_dump, read: python::of_dump },
     Format { is_it: python::is_recipe, read: python::of_recipe },
     Format { is_it: torchtitan::is_job, read: torchtitan::of_job },
     Format { is_it: primus::is_experiment, read: primus::of_experiment },
@@ -149,7 +166,7 @@ fn formats() -> impl Iterator<Item = &'static Format> {
 }
 
 /// The files that are read, for an error about another one.
-const KINDS: &str = "give a launch script or a log of Megatron-LM, a job file of torchtitan, an \
+const KINDS: &str = "give a launch script of Megatron-LM, a log with a printed configuration, a job file of torchtitan, an \
                      experiment of Primus, a recipe of Megatron-Bridge, NeMo or torchtitan, a \
                      configuration of MaxText, or JSON of SimuMax or Calculon";
 
@@ -210,25 +227,35 @@ impl Asked {
 /// If it cannot be read, is of no known kind, or lacks what a question needs.
 pub fn read(context: &Context<'_>, path: &Path, given: &Given) -> Result<Asked, Diagnostic> {
     let bytes = context.read_bytes(path, MOST_BYTES)?;
-    // Behind it is the log of steps, in which anything may stand.
-    let head = String::from_utf8_lossy(bytes.get(..HEAD).unwrap_or(&bytes));
-    match step_of_text(context, path, &head, given)? {
-        Some(step) => Ok(Asked::Step(Box::new(step))),
-        None => of_text(context, path, &head, given).map(|plan| Asked::Plan(Box::new(plan))),
+    let text = looked_at(&bytes);
+    let source = Source::new(context, path, &text);
+    match verl::is_script(&source) {
+        true => verl::of_script(&source, given).map(|step| Asked::Step(Box::new(step))),
+        false => of_source(&source, given).map(|plan| Asked::Plan(Box::new(plan))),
     }
 }
 
-/// The step of reinforcement learning that `text`, the launch script `path` of verl, runs; `None` for any other file.
+/// All of a log with a printed configuration, and the start of any other file, behind which anything may stand.
+fn looked_at(bytes: &[u8]) -> Cow<'_, str> {
+    let all = String::from_utf8_lossy(bytes);
+    match bytes.get(..HEAD).filter(|_| printed::all(&all).is_empty()) {
+        Some(head) => String::from_utf8_lossy(head),
+        None => all,
+    }
+}
+
+/// The step of reinforcement learning that the launch script or the log `path` of verl runs; `None` for any other file.
 ///
 /// # Errors
-/// If it has a setting that cannot be used.
-pub fn step_of_text(
+/// If the file cannot be read, or has a setting that cannot be used.
+pub fn read_step(
     context: &Context<'_>,
     path: &Path,
-    text: &str,
     given: &Given,
 ) -> Result<Option<verl::Step>, Diagnostic> {
-    let source = Source::new(context, path, text);
+    let bytes = context.read_bytes(path, MOST_BYTES)?;
+    let text = looked_at(&bytes);
+    let source = Source::new(context, path, &text);
     verl::is_script(&source).then(|| verl::of_script(&source, given)).transpose()
 }
 
@@ -244,7 +271,13 @@ pub fn read_run(context: &Context<'_>, path: &Path, given: &Given) -> Result<Imp
         let text = context.read_toml(path, crate::MAX_FILE)?;
         let document: Document =
             toml::from_str(&text).map_err(|error| Diagnostic::toml(path, &text, &error, &[]))?;
-        return Ok(Imported { document, notes: Vec::new(), measured: None, left_out: Vec::new() });
+        return Ok(Imported {
+            document,
+            notes: Vec::new(),
+            measured: None,
+            left_out: Vec::new(),
+            is_question: true,
+        });
     }
     of_source(&source, given)
 }
@@ -256,6 +289,40 @@ pub fn read_run(context: &Context<'_>, path: &Path, given: &Given) -> Result<Imp
 pub fn read_log(context: &Context<'_>, path: &Path, tokens: f64) -> Result<Log, Diagnostic> {
     let bytes = context.read_bytes(path, MOST_BYTES)?;
     Ok(Log::of(&String::from_utf8_lossy(&bytes), tokens))
+}
+
+/// The log `path` of the run `script`, and its run by the configuration that its framework has printed, with a note on
+/// each contradiction; `None` if there is none. The file is read once.
+///
+/// # Errors
+/// If the file or that configuration cannot be read.
+pub fn read_log_of(
+    context: &Context<'_>,
+    path: &Path,
+    given: &Given,
+    script: &Imported,
+) -> Result<(Option<Imported>, Log), Diagnostic> {
+    let bytes = context.read_bytes(path, MOST_BYTES)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let source = Source::new(context, path, &text);
+    let log = || Log::of(&text, tokens_per_device(&script.document));
+    if script.is_question || !printed::is_log(&source) {
+        return Ok((None, log()));
+    }
+    let mut given = given.clone();
+    let mut own = match of_source(&source, &given) {
+        Err(_) if printed::is_part(&source) => return Ok((None, log())),
+        own => own?,
+    };
+    let cluster = script.document.cluster.first();
+    let devices = cluster.and_then(|one| one.devices.clone()).filter(|_| script.has_devices());
+    if let Some(devices) = devices.filter(|_| !own.has_devices()) {
+        given.devices = Some(devices.into_iter().fold(0, u64::saturating_add));
+        own = of_source(&source, &given)?;
+    }
+    own.notes.extend(measured::contradictions(&own, script));
+    let log = Log::of(&text, tokens_per_device(&own.document));
+    Ok((Some(own), log))
 }
 
 /// The text of `path`, if it is a launch script with arguments of Megatron-LM.
@@ -300,7 +367,15 @@ fn of_source(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic>
         *machine = simulators::machine(machine).map_err(Diagnostic::new)?;
     }
     let mut imported = (format.read)(source, &given)?;
-    let log = Log::of(source.text, tokens_per_device(&imported.document));
+    if source.printed().is_empty() {
+        measure(&mut imported, source.text);
+    }
+    Ok(imported)
+}
+
+/// Adds the iterations that the log `text` of the run has.
+fn measure(imported: &mut Imported, text: &str) {
+    let log = Log::of(text, tokens_per_device(&imported.document));
     let unlike = log.unlike(&imported.document, imported.has_devices());
     match log.measured() {
         _ if !log.has_iterations() => {}
@@ -313,7 +388,6 @@ fn of_source(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic>
         }
         Err(why) => imported.notes.push(format!("the iterations do not count: {why}")),
     }
-    Ok(imported)
 }
 
 /// The tokens of a step over all devices of `document`.
@@ -325,19 +399,21 @@ pub fn tokens_per_device(document: &Document) -> f64 {
 }
 
 fn is_script(source: &Source<'_>) -> bool {
-    source.text.contains("--num-layers") || source.text.contains("--hybrid-layer-pattern")
-}
-
-fn of_dump(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic> {
-    of_megatron(source, &Arguments::of_dump(source.text), given, None)
+    let has = |word: &str| source.text.contains(word);
+    let is_shell = source.path.extension().is_some_and(|own| own == "sh" || own == "slurm");
+    has("--num-layers")
+        || has("--hybrid-layer-pattern")
+        || is_shell && has("source ") && has("pretrain_")
 }
 
 fn of_script(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic> {
-    let script = shell::read(source.text, &given.variables);
-    let script = script.map_err(|why| source.wrong(&why))?;
-    let arguments = Arguments::of_script(&script);
-    let mut imported = of_megatron(source, &arguments, given, None)?;
-    refuse_unknown(source, &arguments)?;
+    let script = shell::read(source.text, &given.variables, &|name| source.script_beside(name));
+    let script = script.map_err(|why| source.wrong(&why).with_help(RUN))?;
+    let mut arguments = Arguments::of_script(&script);
+    megatron::stage(source, &script, &mut arguments);
+    let imported = of_megatron(source, &arguments, given, None);
+    let imported = imported.and_then(|own| refuse_unknown(source, &arguments).map(|()| own));
+    let mut imported = imported.map_err(|wrong| source.hide(wrong, &script.sourced))?;
     imported.notes.extend(script.notes(arguments.launches));
     Ok(imported)
 }

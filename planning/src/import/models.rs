@@ -1,7 +1,12 @@
 //! Models by the names that recipes call them.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use question::quote;
 use serde::Deserialize;
 
+use super::arguments::Wrong;
 use crate::SizesDocument;
 
 /// Sizes of models: facts of their own `config.json`.
@@ -18,6 +23,8 @@ const ENDINGS: [&str; 10] =
 #[derive(Deserialize)]
 struct Table {
     model: Vec<Entry>,
+    /// Sizes of vocabularies by the beginnings of names of tokenizers.
+    tokenizer: BTreeMap<String, u64>,
 }
 
 #[derive(Deserialize)]
@@ -29,9 +36,17 @@ struct Entry {
     sizes: SizesDocument,
 }
 
-fn table() -> Vec<Entry> {
-    // A test reads it whole.
-    toml::from_str::<Table>(TABLE).map(|table| table.model).unwrap_or_default()
+/// The table, which a test reads whole.
+static MODELS: LazyLock<Option<Table>> = LazyLock::new(|| toml::from_str(TABLE).ok());
+
+fn table() -> impl Iterator<Item = &'static Entry> {
+    MODELS.iter().flat_map(|table| &table.model)
+}
+
+/// The size of the vocabulary of the tokenizer called `name`.
+pub(super) fn of_tokenizer(name: &str) -> Option<u64> {
+    let mut all = MODELS.iter().flat_map(|table| &table.tokenizer);
+    all.find(|(own, _)| name.starts_with(*own)).map(|(_, size)| *size)
 }
 
 /// The small letters and digits of `name`, without the organisation in front.
@@ -42,13 +57,18 @@ fn plain(name: &str) -> String {
     name.to_owned()
 }
 
+/// That nobody knows the model `named` by the argument `name`.
+pub(super) fn unknown(name: &str, named: &str) -> Wrong {
+    Wrong::new(name, format!("the sizes of {} are not known", quote::clip(named)))
+        .hint(format!("name a model of its sizes with --model, {NAMES}"))
+}
+
 /// The sizes of the model called `name`, such as `meta-llama/Llama-3.1-8B`.
 pub(crate) fn named(name: &str) -> Option<SizesDocument> {
     let mut name = plain(name);
-    let table = table();
     loop {
         let is_it = |entry: &&Entry| entry.names.iter().any(|own| plain(own) == name);
-        if let Some(entry) = table.iter().find(is_it) {
+        if let Some(entry) = table().find(is_it) {
             return Some(entry.sizes.clone());
         }
         let ending = ENDINGS.iter().find(|ending| name.ends_with(*ending))?;
@@ -58,7 +78,7 @@ pub(crate) fn named(name: &str) -> Option<SizesDocument> {
 
 /// The first name of each model.
 pub(crate) fn names() -> Vec<String> {
-    table().into_iter().filter_map(|entry| entry.names.into_iter().next()).collect()
+    table().filter_map(|entry| entry.names.first().cloned()).collect()
 }
 
 /// The sizes of the model whose name `text` begins with, the longest of them, as in `llama31_405b_pretrain_config`.
@@ -67,17 +87,16 @@ pub(super) fn begins(text: &str) -> Option<SizesDocument> {
     if ["debug", "tiny", "test"].iter().any(|word| text.contains(word)) {
         return None;
     }
-    let length = |entry: &Entry| {
+    let length = |entry: &Entry| -> Option<usize> {
         let fitting = entry.names.iter().map(|own| plain(own)).filter(|own| text.starts_with(own));
         fitting.map(|own| own.len()).max()
     };
-    let found = table().into_iter().filter_map(|entry| Some((length(&entry)?, entry)));
-    found.max_by_key(|(length, _)| *length).map(|(_, entry)| entry.sizes)
+    let found = table().filter_map(|entry| Some((length(entry)?, entry)));
+    found.max_by_key(|(length, _)| *length).map(|(_, entry)| entry.sizes.clone())
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::path::Path;
 
     use question::Context;

@@ -10,9 +10,10 @@ use question::diagnostic::Diagnostic;
 use question::quote;
 use serde_json::{Map, Value};
 
-use super::arguments::Arguments;
+use super::arguments::{Arguments, Wrong};
 use super::assemble::machine_in;
 use super::source::Source;
+use super::table::MEGATRON;
 use super::{Given, Imported, maxtext, models, of_megatron, torchtitan, yaml};
 use crate::SizesDocument;
 
@@ -86,18 +87,8 @@ pub(super) fn of_experiment(source: &Source<'_>, given: &Given) -> Result<Import
         "megatron" | "megatron_bridge" => {
             megatron(source, (&shared, &own), &given, base, &mut notes)?
         }
-        "torchtitan" => {
-            let mut arguments = Arguments::of_tree(&shared);
-            arguments.inherit();
-            arguments.add_tree("", &own);
-            torchtitan::of_arguments(source, &arguments, &given, base)?
-        }
-        "maxtext" => {
-            let mut arguments = Arguments::of_tree(&shared);
-            arguments.inherit();
-            arguments.add_tree("", &own);
-            maxtext::of_arguments(source, &arguments, &given)?
-        }
+        "torchtitan" => torchtitan::of_arguments(source, &layered(&shared, &own), &given, base)?,
+        "maxtext" => maxtext::of_arguments(source, &layered(&shared, &own), &given)?,
         other => {
             let why = format!("framework: {} is not read", quote::clip(other));
             let cure = "megatron, megatron_bridge, torchtitan and maxtext are";
@@ -108,6 +99,14 @@ pub(super) fn of_experiment(source: &Source<'_>, given: &Given) -> Result<Import
     Ok(imported)
 }
 
+/// The keys of an experiment over those that it inherits.
+fn layered(shared: &Value, own: &Value) -> Arguments {
+    let mut arguments = Arguments::of_tree(shared);
+    arguments.inherit();
+    arguments.add_tree("", own);
+    arguments
+}
+
 /// The question for Megatron-LM of the presets that models share, and of the rest.
 fn megatron(
     source: &Source<'_>,
@@ -116,20 +115,19 @@ fn megatron(
     base: Option<SizesDocument>,
     notes: &mut Vec<String>,
 ) -> Result<Imported, Diagnostic> {
-    let mut arguments = Arguments::of_tree(shared);
-    arguments.inherit();
-    arguments.add_tree("", own);
+    let mut arguments = layered(shared, own);
+    arguments.are_of(&MEGATRON);
     // Defaults of the presets, where these are not there.
     ["bf16", "use-distributed-optimizer", "overlap-grad-reduce", "sequence-parallel"]
         .into_iter()
         .for_each(|name| arguments.default_on(name));
     let wrong = |wrong| source.of_argument(&arguments, wrong);
-    let schedule = schedule(&arguments).map_err(wrong)?;
+    let schedule = schedule(&arguments, notes).map_err(wrong)?;
     let has_deepep = arguments.has("use-turbo-deepep");
+    let flavor = arguments.text("flavor").map_err(wrong)?.unwrap_or_default();
+    let path = arguments.text("hf-path").map_err(wrong)?.unwrap_or_default();
     let base = match base {
         None if !arguments.has("hidden-size") => {
-            let flavor = arguments.text("flavor").map_err(wrong)?.unwrap_or_default();
-            let path = arguments.text("hf-path").map_err(wrong)?.unwrap_or_default();
             models::named(&path).or_else(|| models::begins(&flavor))
         }
         base => base,
@@ -141,7 +139,7 @@ fn megatron(
     }
     let stages = document.setup.as_ref().and_then(|setup| setup.pipeline);
     if let (Some(schedule), Some(setup), Some(_)) = (schedule, &mut document.setup, stages) {
-        setup.schedule = Some(schedule.clone());
+        setup.schedule = Some(schedule.to_owned());
         if !schedule.starts_with("1f1b") {
             notes.push(format!(
                 "{schedule} runs in Primus, not in Megatron-LM: framework is left out"
@@ -153,29 +151,21 @@ fn megatron(
 }
 
 /// The schedule of Primus' own pipelines, where one is turned on.
-fn schedule(arguments: &Arguments) -> Result<Option<String>, super::arguments::Wrong> {
+fn schedule(arguments: &Arguments, notes: &mut Vec<String>) -> Result<Option<&'static str>, Wrong> {
     let algorithm = arguments.text("pp-algorithm")?;
-    let memory = arguments.text("zero-bubble-v-schedule-mem-setup")?;
-    let is_v = arguments.has("zero-bubble-v-schedule");
-    let name = match (arguments.has("patch-primus-pipeline"), arguments.has("patch-zero-bubble")) {
-        (true, _) => {
-            let algorithm = algorithm.unwrap_or_else(|| "1f1b-interleaved".to_owned());
-            let found = ALGORITHMS.iter().find(|(own, _)| *own == algorithm);
-            found.map(|(_, name)| *name).ok_or_else(|| super::arguments::Wrong {
-                name: "pp-algorithm".to_owned(),
-                message: format!("no schedule is known as {}", quote::clip(&algorithm)),
-                cure: Some(format!("write one of {}", ALGORITHMS.map(|(own, _)| own).join(", "))),
-            })?
-        }
-        (false, true) => match (is_v, memory.as_deref()) {
-            (true, Some("min")) => "v-min",
-            (true, Some("zb")) => "zb-v",
-            (true, _) => "v-half",
-            (false, _) => "zb-auto",
-        },
-        (false, false) => return Ok(None),
-    };
-    Ok(Some(name.to_owned()))
+    let stages = arguments.whole("pipeline-model-parallel-size")?.unwrap_or(1);
+    let of_patch = super::megatron::of_zero_bubble(arguments, stages, notes)?;
+    if arguments.has("patch-primus-pipeline") {
+        let algorithm = algorithm.unwrap_or_else(|| "1f1b-interleaved".to_owned());
+        let found = ALGORITHMS.iter().find(|(own, _)| *own == algorithm);
+        return found.map(|(_, name)| Some(*name)).ok_or_else(|| {
+            let message = format!("no schedule is known as {}", quote::clip(&algorithm));
+            let all = ALGORITHMS.map(|(own, _)| own).join(", ");
+            Wrong::new("pp-algorithm", message).hint(format!("write one of {all}"))
+        });
+    }
+    let has_patch = arguments.has("patch-zero-bubble");
+    Ok(has_patch.then_some(of_patch.unwrap_or("zb-auto")))
 }
 
 /// The sizes of the model that a preset which is not there is about.

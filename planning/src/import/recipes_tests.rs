@@ -369,7 +369,7 @@ fn configurations_of_maxtext_are_read() {
     let text = "base_config: base.yml\nmodel_name: llama3-70b\nper_device_batch_size: 2\nmax_target_length: 8192\n\
                 steps: 100\nremat_policy: full\nici_tensor_parallelism: 4\nici_fsdp_parallelism: 2\n\
                 dcn_pipeline_parallelism: 4\ndcn_data_parallelism: 2\nnum_layers_per_pipeline_stage: 5\n\
-                num_pipeline_microbatches: 8\nquantization: fp8\nsparse_matmul: true\n";
+                num_pipeline_microbatches: 8\nquantization: fp8\nsparse_matmul: false\nsparser: 1\n";
     let imported = read_named(("a.yml", text), &[], &Given::default()).ok().unwrap();
     let setup = imported.document.setup.as_ref().unwrap();
     assert_eq!((setup.tensor, setup.pipeline, setup.chunks), (Some(4), Some(4), Some(4)));
@@ -378,7 +378,8 @@ fn configurations_of_maxtext_are_read() {
     assert_eq!(imported.document.cluster[0].devices, Some(vec![64]));
     assert_eq!(imported.document.batch, 128);
     assert!(imported.notes.iter().any(|note| note.contains("circular")), "{:?}", imported.notes);
-    assert_eq!(imported.left_out, ["sparse_matmul"]);
+    assert!(imported.notes.iter().any(|note| note.contains("sparse_matmul false (other kernels")));
+    assert_eq!(imported.left_out, ["sparser"]);
     let wrong = read_named(
         ("a.yml", &text.replace("batch_size: 2", "batch_size: 0.01")),
         &[],

@@ -1,27 +1,26 @@
 //! Words of the commands of a shell script, without running it: it is read as a tree and followed as bash does. A value
 //! that only a run knows is marked by its name, and so is all that it decides on.
 
-mod assign;
 mod commands;
-mod condition;
 #[cfg(test)]
 mod differential;
+mod effects;
 mod expand;
-mod loops;
-mod operators;
 mod parse;
+mod pattern;
 mod run;
 mod scan;
 mod slurm;
-mod state;
 mod sum;
+mod test;
+mod value;
 
 use std::collections::BTreeMap;
 
-use self::run::{Flow, Reader};
+use self::run::Reader;
 use self::scan::Parser;
 pub(super) use self::slurm::Batch;
-use self::state::Value;
+use self::value::{State, Truth, Value};
 
 /// Stands in a word for a part that only a run of the script knows; its name follows, and [`END`].
 pub(super) const UNKNOWN: char = '\u{1}';
@@ -33,42 +32,9 @@ const MANY: char = '\u{3}';
 /// Stands in front of the name of a variable in a number that is made of it.
 const COUNTED: char = '=';
 
-/// The most bytes of all words and values together: values that name values may grow without end.
-const MOST_BYTES: usize = 4 << 20;
-/// The most steps of following, and bytes of words that are looked at.
-const MOST_WORK: usize = 64 << 20;
-
 /// Variables that bash sets itself.
-const OF_BASH: [&str; 28] = [
-    "BASHPID",
-    "BASH_SOURCE",
-    "BASH",
-    "BASH_VERSION",
-    "DIRSTACK",
-    "EPOCHSECONDS",
-    "EUID",
-    "FUNCNAME",
-    "GROUPS",
-    "HOME",
-    "HOSTNAME",
-    "HOSTTYPE",
-    "IFS",
-    "LINENO",
-    "LOGNAME",
-    "MACHTYPE",
-    "OLDPWD",
-    "OPTIND",
-    "OSTYPE",
-    "PATH",
-    "PIPESTATUS",
-    "PPID",
-    "PWD",
-    "RANDOM",
-    "SECONDS",
-    "SHELL",
-    "UID",
-    "USER",
-];
+const OF_BASH: &str = " BASHPID BASH_SOURCE BASH BASH_VERSION DIRSTACK EPOCHSECONDS EUID FUNCNAME GROUPS HOME HOSTNAME \
+    HOSTTYPE IFS LINENO LOGNAME MACHTYPE OLDPWD OPTIND OSTYPE PATH PIPESTATUS PPID PWD RANDOM SECONDS SHELL UID USER ";
 
 /// Commands that launch nothing.
 const QUIET: &str = " : [ alias awk basename cat cd chmod chown cp curl cut date df dirname du echo env-check export \
@@ -93,6 +59,8 @@ pub(super) struct Script {
     pub(super) refused: Option<String>,
     /// Whether its own arguments are taken as none.
     pub(super) alone: bool,
+    /// Names and texts of the files beside it that it reads.
+    pub(super) sourced: Vec<(String, String)>,
 }
 
 impl Script {
@@ -105,36 +73,53 @@ impl Script {
     }
 }
 
-/// Reads `text`, where `given` has values of variables that win over the script's own.
+/// `text` with ends of lines as on Unix, without the signs that have a meaning here.
+fn plain(text: &str) -> String {
+    text.replace("\r\n", "\n").replace([UNKNOWN, END, MANY, '\0'], "")
+}
+
+/// Reads `text`, where `given` has values of variables that win over the script's own, and `beside` the texts of files
+/// that lie beside it.
 ///
 /// # Errors
 /// If its values grow beyond all bounds, or it has no form that bash reads.
-pub(super) fn read(text: &str, given: &BTreeMap<String, String>) -> Result<Script, String> {
-    let text = text.replace("\r\n", "\n").replace([UNKNOWN, END, MANY, '\0'], "");
+pub(super) fn read(
+    text: &str,
+    given: &BTreeMap<String, String>,
+    beside: &dyn Fn(&str) -> Option<String>,
+) -> Result<Script, String> {
+    let text = plain(text);
     let batch = Batch::of(&text);
-    let given_values =
-        given.iter().map(|(name, value)| (name.clone(), Value::Text(value.as_str().into())));
+    let given_values = given.iter().map(|(name, value)| (name.clone(), Value::of(value.clone())));
     let variables = batch.variables().chain(given_values).collect();
-    let mut parser = Parser::new(&text, 0);
+    let mut parser = Parser::new(&text);
     let tree = parser.list(&[])?;
-    let mut reader = Reader::new(given, variables);
-    let flow = reader.follow(&tree)?;
+    let mut reader = Reader {
+        script: Script::default(),
+        given,
+        beside,
+        state: State { variables, ..State::default() },
+        status: Truth::Yes,
+        depth: 0,
+        used: 0,
+        doubt: None,
+        in_file: false,
+    };
+    let ended = reader.follow(&tree)?;
     let mut script = reader.script;
     script.batch = batch;
-    script.alone = reader.alone;
     let is_launched = script.commands.iter().any(|words| is_launch(words));
     if let Some(part) = script.refused {
         return Err(format!("the launch is in {part}: only one that surely runs once is read"));
     }
-    if !is_launched && (parser.launches || flow == Flow::Exit) {
+    if !is_launched && (parser.launches || ended) {
         return Err("it ends without a launch: none of its launches is reached".to_owned());
     }
     let value = |(name, value): (String, Value)| {
         let words = match value {
-            Value::Text(text) => vec![text.to_string()],
-            Value::List(all) => all.to_vec(),
+            Value::Words(all) => all.to_vec(),
             Value::Unknown(true) => vec![format!("{UNKNOWN}{MANY}{name}{END}")],
-            Value::Unset | Value::Unknown(false) => return None,
+            Value::Unknown(false) => return None,
         };
         Some((name, words))
     };
@@ -143,7 +128,7 @@ pub(super) fn read(text: &str, given: &BTreeMap<String, String>) -> Result<Scrip
 }
 
 fn is_of_bash(name: &str) -> bool {
-    OF_BASH.contains(&name)
+    is_in(OF_BASH, name)
 }
 
 fn is_in(list: &str, word: &str) -> bool {
@@ -190,6 +175,7 @@ pub(super) fn in_words(name: &str) -> (String, bool) {
         None if scan::is_name(name) => return (name.to_owned(), true),
         None => "words in braces".to_owned(),
         Some("output") => "the output of a command".to_owned(),
+        Some("folder") => "the folder of the script".to_owned(),
         Some("sum") => "the value of a sum".to_owned(),
         Some(argument) if argument.bytes().all(|byte| byte.is_ascii_digit()) => {
             format!("${argument}")
@@ -199,9 +185,19 @@ pub(super) fn in_words(name: &str) -> (String, bool) {
     (text, false)
 }
 
+/// The name of the first part of `word` that is not known.
+fn doubt(word: &str) -> Option<String> {
+    unknowns(word).0.first().map(|name| (*name).to_owned())
+}
+
 /// A mark for a part that only a run knows.
 fn mark(name: &str) -> String {
     format!("{UNKNOWN}{name}{END}")
+}
+
+/// Arguments of which only a run knows how many there are.
+fn any_arguments() -> Vec<String> {
+    vec![mark(&format!("{MANY}%arguments"))]
 }
 
 /// A mark for a number that is made of what is called `name`.

@@ -9,8 +9,9 @@ use question::quote;
 use serde_json::Value;
 
 use super::arguments::{Arguments, Wrong};
-use super::assemble::{Notes, Parts};
+use super::assemble::{Notes, Parts, TOKENS};
 use super::source::Source;
+use super::table::SIMULATORS;
 use super::{Given, Imported, models};
 use crate::{SetupDocument, SizesDocument, TrainingDocument};
 
@@ -53,7 +54,7 @@ pub(super) fn is_file(source: &Source<'_>) -> bool {
 
 /// The question of one of their files.
 pub(super) fn of_file(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic> {
-    let arguments = Arguments::of_tree(source.tree());
+    let arguments = arguments_of(source.tree());
     let base = source.given_model(given)?;
     let question = match kind(source.tree()) {
         Some(Kind::Strategy) => strategy(source, &arguments, given, base),
@@ -71,16 +72,19 @@ pub(super) fn of_file(source: &Source<'_>, given: &Given) -> Result<Imported, Di
 
 /// The sizes of a tree that is a model of one of them.
 pub(super) fn sizes(tree: &Value) -> Option<SizesDocument> {
-    let arguments = Arguments::of_tree(tree);
+    let arguments = arguments_of(tree);
     model::of_kind(&arguments, kind(tree)?).ok()
 }
 
+fn arguments_of(tree: &Value) -> Arguments {
+    let arguments = Arguments::of_tree(tree);
+    arguments.are_of(&SIMULATORS);
+    arguments
+}
+
 fn needed(arguments: &Arguments, name: &str) -> Result<u64, Wrong> {
-    arguments.whole(name)?.ok_or_else(|| Wrong {
-        name: name.to_owned(),
-        message: "it is missing".to_owned(),
-        cure: Some("a plan needs it: add it to the file".to_owned()),
-    })
+    let missing = || Wrong::missing(name, "a plan needs it: add it to the file");
+    arguments.whole(name)?.ok_or_else(missing)
 }
 
 /// A question about a model, whose set-ups are searched.
@@ -104,62 +108,21 @@ fn model_alone(
     let parts = Parts {
         model,
         sequence,
-        attention: None,
         batch,
-        tokens: given.tokens.unwrap_or(1e12),
-        framework: None,
-        machine: None,
+        tokens: given.tokens.unwrap_or(TOKENS),
         devices,
-        setup: None,
-        training: TrainingDocument::default(),
+        ..Parts::default()
     };
-    Ok(parts.imported(source.path, given, notes, unread(arguments)))
-}
-
-/// Keys that change no step.
-const HARMLESS: [&str; 20] = [
-    "model-type",
-    "model-name",
-    "dtype",
-    "datatype",
-    "enable-dropout",
-    "mem-factor",
-    "training",
-    "attention-type",
-    "group-linear-mode",
-    "make-vocab-size-divisible-by",
-    "padded-vocab-size",
-    "recompute-variance",
-    "use-fp32-accum-grad",
-    "use-fused-grad-accumulation",
-    "use-fused-norm",
-    "use-fused-swiglu",
-    "use-accm-weight",
-    "capacity",
-    "data-par",
-    "cp-comm-type",
-];
-
-fn unread(arguments: &Arguments) -> Vec<String> {
-    // Which network carries a group follows from the machine of a plan.
-    let is_net = |name: &str| name.ends_with("-net");
-    let unread = arguments.unread().into_iter();
-    let left = unread.filter(|name| !HARMLESS.contains(name) && !is_net(name));
-    left.map(|name| arguments.written(name)).collect()
+    Ok(parts.imported(source.path, given, notes, arguments))
 }
 
 /// The model of a strategy: that which is given, or that which the name of the file begins with.
 fn model_of(source: &Source<'_>, base: Option<SizesDocument>) -> Result<SizesDocument, Wrong> {
     let stem = source.path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
-    base.or_else(|| models::begins(&stem.unwrap_or_default())).ok_or_else(|| Wrong {
-        name: "model".to_owned(),
-        message: "the file has a set-up, but no model".to_owned(),
-        cure: Some(format!("give the model with --model: its JSON, or {}", models::NAMES)),
+    base.or_else(|| models::begins(&stem.unwrap_or_default())).ok_or_else(|| {
+        let cure = format!("give the model with --model: its JSON, or {}", models::NAMES);
+        Wrong::new("model", "the file has a set-up, but no model").hint(cure)
     })
-}
-
-fn more(degree: Option<u64>) -> Option<u64> {
-    degree.filter(|degree| *degree > 1)
 }
 
 fn one(word: &str) -> Option<Vec<String>> {
@@ -175,42 +138,30 @@ fn strategy(
 ) -> Result<Imported, Wrong> {
     let mut notes = Notes::new();
     let model = model_of(source, base)?;
-    let degree = |name: &str| arguments.whole(name);
-    let sequence = degree("seq-len")?.unwrap_or(SEQUENCE);
-    let microbatch = degree("micro-batch-size")?.unwrap_or(1);
-    let [tensor, pipeline, context, expert] =
-        [degree("tp-size")?, degree("pp-size")?, degree("cp-size")?, degree("ep-size")?].map(more);
-    let of_experts = degree("etp-size")?.filter(|_| model.experts.is_some());
-    let devices = given.devices.or(degree("world-size")?).unwrap_or(8);
-    let group = super::assemble::product([tensor, pipeline, context]);
-    let data = (devices / group.max(1)).max(1);
-    let count = degree("micro-batch-num")?.unwrap_or(1).max(1);
-    let batch = microbatch.saturating_mul(count).saturating_mul(data);
+    let sequence = arguments.whole("seq-len")?.unwrap_or(SEQUENCE);
+    let expert = arguments.degree("ep-size")?.filter(|_| model.experts.is_some());
+    let of_experts = arguments.whole("etp-size")?.filter(|_| model.experts.is_some());
+    let devices = given.devices.or(arguments.whole("world-size")?).unwrap_or(8);
     let (recompute, recompute_layers) = recompute(arguments, &mut notes)?;
     let setup = SetupDocument {
-        tensor,
-        pipeline,
-        context,
-        expert: expert.filter(|_| model.experts.is_some()),
-        expert_tensor: of_experts.filter(|own| *own != tensor.unwrap_or(1)),
-        chunks: more(degree("interleaving-size")?),
-        zero: Some(degree("zero-state")?.unwrap_or(1).min(3)),
-        microbatch: Some(microbatch),
+        expert,
+        zero: Some(arguments.whole("zero-state")?.unwrap_or(1).min(3)),
+        microbatch: Some(1),
         recompute,
         recompute_layers,
-        first_stage_layers: degree("num-layers-in-first-pipeline-stage")?,
-        last_stage_layers: degree("num-layers-in-last-pipeline-stage")?,
         ..SetupDocument::default()
     };
+    let mut setup = arguments.fill("setup", setup)?;
+    setup.expert_tensor = of_experts.filter(|own| *own != setup.tensor.unwrap_or(1));
+    let group = super::assemble::product([setup.tensor, setup.pipeline, setup.context]);
+    let data = (devices / group.max(1)).max(1);
+    let count = arguments.whole("micro-batch-num")?.unwrap_or(1).max(1);
+    let batch = setup.microbatch.unwrap_or(1).saturating_mul(count).saturating_mul(data);
     let attention = arguments.has("use-math-sdp") || arguments.flag("use-flash-sdp") == Some(false);
-    let dispatcher = arguments.text("moe-dispatcher-policy")?;
+    let is_tensor = setup.tensor.is_some();
     let training = TrainingDocument {
-        sequence_parallel: arguments.flag("enable-sequence-parallel").filter(|_| tensor.is_some()),
-        overlap_gradients: arguments.flag("overlap-grad-reduce"),
-        overlap_transfers: arguments.flag("pp-comm-async").filter(|_| pipeline.is_some()),
-        loss: arguments.has("cross-entropy-loss-fusion").then(|| "fused".to_owned()),
-        dispatcher: dispatcher.filter(|name| name == "deepep"),
-        precision: arguments.has("fp8").then(|| "fp8".to_owned()),
+        sequence_parallel: arguments.flag("enable-sequence-parallel").filter(|_| is_tensor),
+        overlap_transfers: arguments.flag("pp-comm-async").filter(|_| setup.pipeline.is_some()),
         ..TrainingDocument::default()
     };
     let parts = Parts {
@@ -218,14 +169,14 @@ fn strategy(
         sequence,
         attention: attention.then(|| "core".to_owned()),
         batch,
-        tokens: given.tokens.unwrap_or(1e12),
+        tokens: given.tokens.unwrap_or(TOKENS),
         framework: Some("megatron"),
-        machine: None,
         devices,
+        training: arguments.fill("training", training)?,
         setup: Some(setup),
-        training,
+        ..Parts::default()
     };
-    Ok(parts.imported(source.path, given, notes, unread(arguments)))
+    Ok(parts.imported(source.path, given, notes, arguments))
 }
 
 /// The recomputation of a strategy of SimuMax.
@@ -277,32 +228,23 @@ fn execution(
     let notes = Notes::new();
     let model = model_of(source, base)?;
     let sequence = model.positions.unwrap_or(SEQUENCE);
-    let degree = |name: &str| arguments.whole(name);
-    let [tensor, pipeline, chunks] =
-        [degree("tensor-par")?, degree("pipeline-par")?, degree("pipeline-interleaving")?]
-            .map(more);
     let kind = arguments.text("tensor-par-comm-type")?;
     let overlap = arguments.text("tensor-par-overlap")?;
-    arguments.has("seq-par-ag-redo");
     let recompute = match arguments.text("activation-recompute")?.as_deref() {
         Some("full") => one("full"),
         Some("attn_only") => one("core_attn"),
         _ => None,
     };
     let setup = SetupDocument {
-        tensor,
-        pipeline,
-        chunks,
         zero: Some(u64::from(arguments.has("optimizer-sharding"))),
-        microbatch: Some(degree("microbatch-size")?.unwrap_or(1)),
+        microbatch: Some(1),
         recompute,
         ..SetupDocument::default()
     };
+    let setup = arguments.fill("setup", setup)?;
     let training = TrainingDocument {
-        sequence_parallel: tensor.map(|_| kind.as_deref() == Some("rs_ag")),
-        overlap_gradients: arguments.flag("data-par-overlap"),
+        sequence_parallel: setup.tensor.map(|_| kind.as_deref() == Some("rs_ag")),
         overlap_tensor: overlap.filter(|kind| kind != "none").map(|_| true),
-        compiled: arguments.flag("fused-activation").filter(|is| *is),
         ..TrainingDocument::default()
     };
     let parts = Parts {
@@ -311,14 +253,14 @@ fn execution(
         // Calculon's attention writes its scores to memory.
         attention: Some("core".to_owned()),
         batch: needed(arguments, "batch-size")?,
-        tokens: given.tokens.unwrap_or(1e12),
+        tokens: given.tokens.unwrap_or(TOKENS),
         framework: Some("megatron"),
-        machine: None,
         devices: given.devices.map_or_else(|| needed(arguments, "num-procs"), Ok)?,
+        training: arguments.fill("training", training)?,
         setup: Some(setup),
-        training,
+        ..Parts::default()
     };
-    Ok(parts.imported(source.path, given, notes, unread(arguments)))
+    Ok(parts.imported(source.path, given, notes, arguments))
 }
 
 /// The machine that is built in of a name such as `h100_80g_nvl8.json` of a system, with why.

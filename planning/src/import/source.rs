@@ -1,7 +1,7 @@
 //! A file that is imported: its text, its tree of keys if it has one, and the files beside it.
 
 use std::cell::OnceCell;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use question::Context;
 use question::diagnostic::Diagnostic;
@@ -9,6 +9,7 @@ use question::quote;
 use serde_json::Value;
 
 use super::arguments::{Arguments, Wrong};
+use super::printed::{self, Printed};
 use super::{Given, Imported, models, simulators, yaml};
 use crate::SizesDocument;
 
@@ -23,6 +24,7 @@ pub(super) struct Source<'a> {
     pub(super) text: &'a str,
     context: &'a Context<'a>,
     tree: OnceCell<Tree>,
+    printed: OnceCell<Vec<Printed>>,
 }
 
 /// Keys and values of a text.
@@ -35,12 +37,17 @@ struct Tree {
 
 impl<'a> Source<'a> {
     pub(super) fn new(context: &'a Context<'a>, path: &'a Path, text: &'a str) -> Self {
-        Self { path, text, context, tree: OnceCell::new() }
+        Self { path, text, context, tree: OnceCell::new(), printed: OnceCell::new() }
     }
 
     /// The tree of keys; null for a text that is no TOML, JSON or YAML.
     pub(super) fn tree(&self) -> &Value {
         &self.parsed().value
+    }
+
+    /// The configurations that frameworks have printed in it.
+    pub(super) fn printed(&self) -> &[Printed] {
+        self.printed.get_or_init(|| printed::all(self.text))
     }
 
     /// Whether it is TOML.
@@ -79,6 +86,32 @@ impl<'a> Source<'a> {
         let text =
             self.context.exists(path).then(|| self.context.read_text(path, MOST_OF_TREE as u64));
         text?.ok()
+    }
+
+    /// The text of the script `name`, a path in the file's folder.
+    pub(super) fn script_beside(&self, name: &str) -> Option<String> {
+        let is_inside = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+        let path = Path::new(name);
+        let folder = self.path.parent().filter(|_| path.components().all(is_inside))?;
+        self.text_of(&folder.join(path))
+    }
+
+    /// `wrong`, which says nothing of what only the `files` have that the script reads.
+    pub(super) fn hide(&self, wrong: Diagnostic, files: &[(String, String)]) -> Diagnostic {
+        let text = format!("{} {}", wrong.message, wrong.help.as_deref().unwrap_or_default());
+        let own = format!("{} {}", self.path.display(), self.text);
+        let is_value = |word: &&str| word.len() > 2 && !own.contains(*word);
+        let signs = |c: char| !c.is_ascii_alphanumeric() && !"_-./".contains(c);
+        let of = |(_, own): &&(String, String)| {
+            text.split(signs).filter(is_value).any(|word| own.split(signs).any(|own| own == word))
+        };
+        match files.iter().find(of) {
+            Some((name, _)) => {
+                let wrong = self.wrong(&format!("{} sets what cannot be used", quote::clip(name)));
+                wrong.with_help("write the values of that file in the script: it says which then")
+            }
+            None => wrong,
+        }
     }
 
     /// The model that the caller names.

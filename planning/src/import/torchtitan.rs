@@ -3,7 +3,6 @@
 //! Keys, defaults and rules are those of its `config/job_config.py` and `distributed/pipeline_parallel.py` at 0.2.2, and
 //! of `config/configs.py` on its main branch of August 2026.
 
-mod harmless;
 mod pipeline;
 mod recipe;
 
@@ -12,6 +11,7 @@ use question::diagnostic::Diagnostic;
 use super::arguments::{Arguments, Wrong};
 use super::assemble::{Notes, Parts, Steps, least_common, least_devices, machine_in, whole_nodes};
 use super::source::Source;
+use super::table::TORCHTITAN;
 use super::{Given, Imported, models};
 use crate::{SetupDocument, SizesDocument};
 
@@ -49,6 +49,7 @@ fn question(
     given: &Given,
     base: Option<SizesDocument>,
 ) -> Result<Imported, Wrong> {
+    arguments.are_of(&TORCHTITAN);
     let mut notes = Notes::new();
     let mut model = model(arguments, base)?;
     model.layers = arguments.whole("model.n-layers")?.unwrap_or(model.layers);
@@ -77,7 +78,6 @@ fn question(
     let parts = Parts {
         model,
         sequence,
-        attention: None,
         batch,
         tokens,
         framework: is_torchtitan.then_some("torchtitan"),
@@ -85,10 +85,9 @@ fn question(
         devices,
         setup: Some(setup),
         training,
+        ..Parts::default()
     };
-    let unread = arguments.unread().into_iter().filter(|name| !harmless::is(name));
-    let left_out = unread.map(|name| arguments.written(name)).collect();
-    Ok(parts.imported(source.path, given, notes, left_out))
+    Ok(parts.imported(source.path, given, notes, arguments))
 }
 
 /// The sizes of the model and flavor that `arguments` name.
@@ -100,31 +99,19 @@ fn model(arguments: &Arguments, base: Option<SizesDocument>) -> Result<SizesDocu
     }
     let plain = VARIANTS.iter().find_map(|ending| flavor.strip_suffix(ending));
     let name = format!("{family}-{}", plain.unwrap_or(&flavor));
-    models::named(&name).ok_or_else(|| Wrong {
-        name: "model.flavor".to_owned(),
-        message: format!("the sizes of {} are not known", question::quote::clip(&name)),
-        cure: Some(format!("name a model of its sizes with --model, {}", models::NAMES)),
-    })
+    models::named(&name).ok_or_else(|| models::unknown("model.flavor", &name))
 }
 
 /// The degrees but for replicas.
 fn degrees(arguments: &Arguments, model: &SizesDocument) -> Result<SetupDocument, Wrong> {
-    let degree = |name: &str| -> Result<Option<u64>, Wrong> {
-        let name = format!("parallelism.{name}");
-        Ok(arguments.whole(&name)?.filter(|degree| *degree > 1))
-    };
-    let tensor = degree("tensor-parallel-degree")?;
-    let expert = degree("expert-parallel-degree")?.filter(|_| model.experts.is_some());
+    let expert = arguments.degree("parallelism.expert-parallel-degree")?;
+    let expert = expert.filter(|_| model.experts.is_some());
     let of_experts = arguments.whole("parallelism.expert-tensor-parallel-degree")?.unwrap_or(1);
-    let own_tensor = model.experts.is_some() && tensor.is_some() && expert.is_some();
-    Ok(SetupDocument {
-        tensor,
-        pipeline: degree("pipeline-parallel-degree")?,
-        context: degree("context-parallel-degree")?,
-        expert,
-        expert_tensor: own_tensor.then_some(of_experts).filter(|own| Some(*own) != tensor),
-        ..SetupDocument::default()
-    })
+    let mut setup =
+        arguments.fill("setup", SetupDocument { expert, ..SetupDocument::default() })?;
+    let own_tensor = setup.tensor.is_some() && expert.is_some();
+    setup.expert_tensor = own_tensor.then_some(of_experts).filter(|own| Some(*own) != setup.tensor);
+    Ok(setup)
 }
 
 /// The devices of one replica.
@@ -142,12 +129,7 @@ fn devices(
     notes: &mut Notes,
 ) -> Result<(u64, Option<String>), Wrong> {
     let replicas = arguments.whole("parallelism.data-parallel-replicate-degree")?.unwrap_or(1);
-    let shards = arguments.text("parallelism.data-parallel-shard-degree")?;
-    let shards = shards.filter(|text| text.trim() != "-1");
-    let shards = match shards {
-        Some(_) => arguments.whole("parallelism.data-parallel-shard-degree")?,
-        None => None,
-    };
+    let shards = arguments.positive("parallelism.data-parallel-shard-degree")?;
     let (preset, machine) = preset(source.text);
     let of_degrees =
         shards.map(|shards| shards.saturating_mul(replicas).saturating_mul(group(setup)));
@@ -168,10 +150,7 @@ fn preset(text: &str) -> (Option<u64>, Option<String>) {
 /// The samples that a replica takes at once.
 fn local_batch(arguments: &Arguments, sequence: u64) -> Result<u64, Wrong> {
     let of_tokens = arguments.whole("training.num-tokens-per-microbatch-per-dp-rank")?;
-    let said = match arguments.whole("training.local-batch-size")? {
-        Some(local) => Some(local),
-        None => arguments.whole("training.batch-size")?,
-    };
+    let said = arguments.whole("training.local-batch-size")?;
     let of_tokens = of_tokens.map(|tokens| (tokens / sequence.max(1)).max(1));
     Ok(said.or(of_tokens).unwrap_or(8).max(1))
 }
@@ -186,7 +165,12 @@ fn batch(
     let of_main = arguments.whole("parallelism.num-pp-microbatches")?;
     let is_main = arguments.has("training.num-tokens-per-microbatch-per-dp-rank");
     let stages = setup.pipeline.unwrap_or(1);
-    let pieces = arguments.whole("parallelism.pipeline-parallel-microbatch-size")?.unwrap_or(1);
+    let pieces = arguments.whole("parallelism.pipeline-parallel-microbatch-size")?;
+    // Until spring 2025 a pipeline had as many microbatches as stages, unless a job file said it.
+    let count = arguments.whole("parallelism.pipeline-parallel-microbatches")?;
+    let is_old = arguments.is_there("experimental.pipeline-parallel-degree");
+    let count = count.or(is_old.then_some(stages)).filter(|count| *count > 0);
+    let pieces = pieces.or(count.map(|count| local / count)).unwrap_or(1);
     // On main the batch of a replica is that of a microbatch; in releases a pipeline cuts it.
     let (microbatch, of_replica) = match (is_main, stages > 1) {
         (true, true) => (local, local.saturating_mul(of_main.unwrap_or(1).max(1))),
@@ -194,13 +178,9 @@ fn batch(
         (_, false) => (local, local),
     };
     setup.microbatch = Some(microbatch);
-    let positive = |name: &str| -> Result<Option<u64>, Wrong> {
-        let text = arguments.text(name)?.filter(|text| !text.starts_with('-'));
-        text.map_or(Ok(None), |_| arguments.whole(name))
-    };
-    let of_tokens = positive("training.num-tokens-per-train-step")?;
+    let of_tokens = arguments.positive("training.num-tokens-per-train-step")?;
     let of_tokens = of_tokens.map(|tokens| tokens / sequence.max(1)).filter(|batch| *batch > 0);
-    let said = positive("training.global-batch-size")?.or(of_tokens);
+    let said = arguments.positive("training.global-batch-size")?.or(of_tokens);
     let batch = said.unwrap_or_else(|| of_replica.saturating_mul(data));
     if stages > 1 && batch / data.max(1) > of_replica {
         let times = batch / data.max(1) / of_replica.max(1);

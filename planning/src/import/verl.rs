@@ -1,17 +1,22 @@
 //! The step of reinforcement learning that a launch script of verl runs: its overrides of the configuration. Defaults are
 //! those of `verl/trainer/config` (b178a3cd).
 
+use std::collections::BTreeMap;
+
 use fsdp::Lengths;
 use question::diagnostic::Diagnostic;
 use question::quote;
 use question::rl::RlKeys;
 use question::values::packing::{LengthsKey, OrderKey, PlacementKey, RecomputeKey, StrategyKey};
+use serde_json::Value;
 
 use super::arguments::{Arguments, Wrong};
 use super::assemble::MACHINE;
+use super::measured::steady::median;
 use super::models;
+use super::printed::{self, Kind};
 use super::shell::{self, END, UNKNOWN};
-use super::{Given, Source, left_out_in_words, with_notes};
+use super::{Given, Source, left_out_in_words, python, with_notes};
 
 /// Names of settings that change no time of a step, or that are read beside others; those of groups end in a dot.
 const HARMLESS: &[&str] = &[
@@ -92,6 +97,8 @@ const HARMLESS: &[&str] = &[
 const OFFLOAD: &str = "-offload";
 /// The share of the longest response that the median is taken for, where nothing says more.
 const MEDIAN: u32 = 4;
+/// The most steps of a log.
+const MOST_STEPS: usize = 10_000;
 /// The default medians of prompts and responses, in tokens.
 const MEDIANS: [u32; 2] = [150, 1000];
 /// The spread of lengths that is assumed.
@@ -127,18 +134,73 @@ impl Step {
 
 /// Whether `source` launches verl. A question that was made of such a script names its settings in comments.
 pub(super) fn is_script(source: &Source<'_>) -> bool {
+    if source.printed().last().is_some_and(|last| last.kind == Kind::Step) {
+        return true;
+    }
     let has = |name: &str| source.text.contains(name);
     has("actor_rollout_ref.") && has("data.train_") && !source.is_toml()
 }
 
-/// The step that the script `source` runs.
+/// The step that the script or the log `source` runs.
 pub(super) fn of_script(source: &Source<'_>, given: &Given) -> Result<Step, Diagnostic> {
-    let script = shell::read(source.text, &given.variables);
-    let script = script.map_err(|why| source.wrong(&why))?;
+    let count = source.printed().len();
+    if let Some(last) = source.printed().last() {
+        let arguments = in_words(last.tree(source)?);
+        let steps = Some(Steps::of(&source.text[last.begin..]));
+        let reader =
+            Reader { arguments: &arguments, given, steps: steps.as_ref(), notes: Vec::new() };
+        let mut step = reader.step().map_err(|wrong| source.of_argument(&arguments, wrong))?;
+        step.notes.extend(steps.and_then(|steps| steps.in_words()).map(|note| (None, note)));
+        step.notes.extend(printed::others(source, count - 1..count).map(|note| (None, note)));
+        return Ok(step);
+    }
+    let script = shell::read(source.text, &given.variables, &|name| source.script_beside(name));
+    let script = script.map_err(|why| source.wrong(&why).with_help(super::RUN))?;
     let arguments = Arguments::of_overrides(&script);
-    super::refuse_unknown(source, &arguments)?;
-    let reader = Reader { arguments: &arguments, given, notes: Vec::new() };
-    reader.step().map_err(|wrong| source.of_argument(&arguments, wrong))
+    let hide = |wrong| source.hide(wrong, &script.sourced);
+    super::refuse_unknown(source, &arguments).map_err(hide)?;
+    of_arguments(source, &arguments, given).map_err(hide)
+}
+
+/// The step that a launch with `words` runs.
+pub(super) fn of_launch(
+    source: &Source<'_>,
+    words: &[String],
+    given: &Given,
+) -> Result<Step, Diagnostic> {
+    of_arguments(source, &Arguments::of_settings(words.iter()), given)
+}
+
+fn of_arguments(
+    source: &Source<'_>,
+    arguments: &Arguments,
+    given: &Given,
+) -> Result<Step, Diagnostic> {
+    let reader = Reader { arguments, given, steps: None, notes: Vec::new() };
+    reader.step().map_err(|wrong| source.of_argument(arguments, wrong))
+}
+
+/// A number of tokens, at most `most`.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Bounded.
+fn tokens(number: f64, most: u32) -> u32 {
+    number.clamp(1.0, f64::from(most.max(1))) as u32
+}
+
+/// The keys of `tree` in the words of Python; those without a value are left out.
+fn in_words(tree: &Value) -> Arguments {
+    let mut arguments = Arguments::of_tree(&Value::Null);
+    python::leaves(tree, "", &mut |name, value| {
+        let word = match value {
+            Ok(Value::Null) => return,
+            Ok(Value::Bool(is)) => (if *is { "True" } else { "False" }).to_owned(),
+            Ok(Value::String(text)) => text.clone(),
+            Ok(value) => value.to_string(),
+            Err(line) => return arguments.set_unknown(name, line, true),
+        };
+        arguments.set(name, Some(vec![word]));
+    });
+    arguments.is_dump = true;
+    arguments
 }
 
 /// Whether activations are computed again, as a key.
@@ -146,9 +208,61 @@ const fn recompute(all: bool) -> RecomputeKey {
     if all { RecomputeKey::Full } else { RecomputeKey::None }
 }
 
+/// Numbers that the steps of a log have, by name.
+struct Steps(BTreeMap<String, Vec<f64>>);
+
+impl Steps {
+    fn of(text: &str) -> Self {
+        let mut own = Self(BTreeMap::new());
+        for line in text.lines() {
+            let parts = line
+                .split_once("step:")
+                .into_iter()
+                .flat_map(|(_, rest)| rest.split(" - ").skip(1));
+            for (name, value) in parts.filter_map(|part| part.rsplit_once(':')) {
+                let is_used = name.starts_with("timing_s/") || name.ends_with("_length/mean");
+                let value = value.trim().trim_start_matches("np.float64(").trim_end_matches(')');
+                let value = value
+                    .parse()
+                    .ok()
+                    .filter(|value: &f64| value.is_finite() && is_used && *value >= 0.0);
+                let all = value.map(|value| (own.0.entry(name.to_owned()).or_default(), value));
+                all.into_iter()
+                    .filter(|(all, _)| all.len() < MOST_STEPS)
+                    .for_each(|(all, value)| all.push(value));
+            }
+        }
+        own
+    }
+
+    fn median(&self, name: &str) -> Option<f64> {
+        median(self.0.get(name)?)
+    }
+
+    /// The measured step and its longest phases.
+    fn in_words(&self) -> Option<String> {
+        let step = self.median("timing_s/step")?;
+        let phases = self
+            .0
+            .keys()
+            .filter_map(|name| Some((name.strip_prefix("timing_s/")?, self.median(name)?)));
+        let mut phases: Vec<(&str, f64)> = phases.filter(|(name, _)| *name != "step").collect();
+        phases.sort_by(|one, other| other.1.total_cmp(&one.1));
+        let phases: Vec<String> =
+            phases.iter().take(6).map(|(name, time)| format!("{name} {time:.1} s")).collect();
+        let count = self.0.get("timing_s/step").map_or(0, Vec::len);
+        Some(format!(
+            "{count} measured steps take {step:.1} s in the median: {}",
+            phases.join(", ")
+        ))
+    }
+}
+
 struct Reader<'a> {
     arguments: &'a Arguments,
     given: &'a Given,
+    /// Steps of a log.
+    steps: Option<&'a Steps>,
     notes: Vec<(Option<&'static str>, String)>,
 }
 
@@ -166,7 +280,9 @@ impl Reader<'_> {
         self.say_what_is_not_simulated()?;
         let is_left = |name: &&str| {
             let is_known = HARMLESS.iter().any(|known| name.starts_with(known));
-            (!is_known || name.ends_with(OFFLOAD)) && !self.arguments.is_none(name)
+            // A printed configuration has every setting there is, most of them by default.
+            let is_set = !is_known && !self.arguments.is_dump;
+            (is_set || name.ends_with(OFFLOAD)) && !self.arguments.is_none(name)
         };
         let unread = self.arguments.unread().into_iter().filter(is_left);
         let left_out = unread.map(|name| name.replace('-', "_")).collect();
@@ -276,7 +392,10 @@ impl Reader<'_> {
             "override-transformer-config.account-for-loss-in-pipeline-split",
         ];
         if keys.pipeline > 1 && dealt.iter().any(|key| self.arguments.has_prefix(&name(key))) {
-            self.note("layers are dealt to stages evenly, not as the script says".to_owned());
+            self.note(format!(
+                "layers are dealt to stages evenly, not as the {} says",
+                self.kind()
+            ));
         }
         Ok(keys)
     }
@@ -294,7 +413,7 @@ impl Reader<'_> {
             true => {
                 self.notes.push((
                     Some("model"),
-                    "the script does not say the model: name it with --model".to_owned(),
+                    format!("the {} does not say the model: name it with --model", self.kind()),
                 ));
                 Ok(None)
             }
@@ -320,7 +439,8 @@ impl Reader<'_> {
 
     fn machine(&mut self) -> String {
         self.given.machine.clone().unwrap_or_else(|| {
-            let note = format!("the script names no machine: {MACHINE} is assumed (--machine)");
+            let note =
+                format!("the {} names no machine: {MACHINE} is assumed (--machine)", self.kind());
             self.notes.push((Some("machine"), note));
             MACHINE.to_owned()
         })
@@ -367,17 +487,32 @@ impl Reader<'_> {
             let wrong = |message: String| Wrong { name: name.to_owned(), message, cure: None };
             let most =
                 u32::try_from(most).map_err(|_| wrong(format!("{most} tokens are too many")))?;
-            let median = (most / MEDIAN).clamp(1, MEDIANS[at]);
+            let mean = self.steps.and_then(|steps| steps.median(&format!("{what}_length/mean")));
+            let median = match mean {
+                // The mean of a log-normal law is that much above its median.
+                Some(mean) => tokens(mean / libm::exp(SIGMA[at] * SIGMA[at] / 2.0), most),
+                None => (most / MEDIAN).clamp(1, MEDIANS[at]),
+            };
             let law = Lengths::log_normal(median, SIGMA[at], most.max(1));
             let text = format!("lognormal:{median}:{}:{most}", SIGMA[at]);
             laws[at] = LengthsKey::Known(law.map_err(|fault| wrong(fault.to_string()))?, text);
+            let known = match mean {
+                Some(mean) => format!(
+                    "the log has the mean of a {what}, {mean:.0} tokens, and the longest, {most}"
+                ),
+                None => format!("the {} has only the longest {what}, {most} tokens", self.kind()),
+            };
             let note = format!(
-                "the script has only the longest {what}, {most} tokens: a median of {median} is assumed (--{key} file:FILE \
-                 takes those of a run)"
+                "{known}: a median of {median} is assumed (--{key} file:FILE takes those of a run)"
             );
             self.notes.push((Some(key), note));
         }
         Ok(laws)
+    }
+
+    /// A word for the file.
+    fn kind(&self) -> &'static str {
+        if self.arguments.is_dump { "log" } else { "script" }
     }
 
     fn note(&mut self, text: String) {

@@ -321,16 +321,17 @@ fn lack(setup: &Setup, recipe: &Recipe, framework: Framework) -> Lack {
         () if setup.vocabulary_parallel && !framework.has_vocabulary_parallel() => {
             ("vocabulary-parallel", "the vocabulary on all stages".to_owned(), any())
         }
-        () if is_megatron && Framework::lacks_microbatches(setup, recipe.batch) => {
+        () if framework.lacks_microbatches(setup, recipe.batch) => {
             let count = setup.microbatches(recipe.batch).unwrap_or_default();
             let what = format!(
-                "{} with {count} microbatches on {} stages: its groups have at least as many \
-                 microbatches as there are stages",
+                "{} with {count} microbatches on {} stages: it needs at least as many microbatches as \
+                 there are stages",
                 setup.family.name(),
                 setup.pipeline
             );
             let least = setup.pipeline.saturating_mul(setup.microbatch).saturating_mul(setup.data);
-            let cure = format!("write batch = {least} or more, or schedule = \"1f1b\"");
+            let other = if is_megatron { "1f1b" } else { "zb-auto" };
+            let cure = format!("write batch = {least} or more, or schedule = \"{other}\"");
             ("schedule", what, cure)
         }
         () if is_megatron && Framework::overlaps_nothing(setup) => {

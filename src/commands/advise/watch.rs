@@ -1,13 +1,11 @@
 //! `debubble advise --watch`: a growing log, and when its steps leave what they were.
 
 use std::io::Write;
-use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use answer::advise::AdviceQuestion;
 use planning::import::measured::watch::{Alarm, Cause, Watcher};
-use planning::import::{self, tokens_per_device};
 use question::{Context, format};
 use serde::Serialize;
 
@@ -37,7 +35,8 @@ pub(super) fn run(
     // What is read of a pipe is gone: only the tail reads it.
     let files = question.files.iter().filter(|path| !is_stream(path)).cloned().collect();
     let question = &AdviceQuestion { files, given: question.given.clone() };
-    let mut watcher = Watcher::new(tokens(question));
+    let tokens = answer::advise::tokens(&Context::new(&Host::default()), question);
+    let mut watcher = Watcher::new(tokens);
     let mut grown = Instant::now();
     while !interrupt::pressed() {
         let lines = tail.lines()?;
@@ -63,15 +62,6 @@ pub(super) fn run(
         }
     }
     Ok(Verdict::Done)
-}
-
-/// The tokens of each device a step, as far as a file has the set-up: rates need them, times of steps do not.
-fn tokens(question: &AdviceQuestion) -> f64 {
-    let host = Host::default();
-    let context = Context::new(&host);
-    let read = |path: &PathBuf| import::read_run(&context, path, &question.given).ok();
-    let imported = question.files.iter().find_map(read);
-    imported.map_or(1.0, |imported| tokens_per_device(&imported.document))
 }
 
 /// Prints `alarm`, and with the first steady step how far it is from the prediction.

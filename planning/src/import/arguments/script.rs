@@ -1,6 +1,7 @@
 //! Arguments among the words of a launch script.
 
 use super::super::shell::{self, Script};
+use super::super::table::{MEGATRON, Row};
 use super::{Arguments, Style};
 
 impl Arguments {
@@ -8,6 +9,7 @@ impl Arguments {
     /// another script uses.
     pub(in super::super) fn of_script(script: &Script) -> Self {
         let mut own = Self { batch: script.batch, ..Self::default() };
+        own.are_of(&MEGATRON);
         let of = |words: &Vec<String>| {
             let mut own = Self::default();
             own.add(words);
@@ -30,16 +32,30 @@ impl Arguments {
         own
     }
 
+    /// Those of the words of a launch, as they are.
+    pub(in super::super) fn of_launch(words: &[String]) -> Self {
+        let mut own = Self::default();
+        own.are_of(&MEGATRON);
+        own.add(words);
+        own
+    }
+
+    /// The name of an argument whose value was asked for, and that has none.
+    pub(in super::super) fn without_value(&self) -> Option<&str> {
+        let read = self.read.borrow();
+        let is_empty = |values: &[String]| values.first().is_none_or(String::is_empty);
+        let is_switch = |name: &str| self.row(name).is_none_or(Row::is_switch);
+        let mut all = self.values.iter().filter(|(name, _)| read.contains(*name));
+        all.find(|(name, values)| is_empty(values) && !is_switch(name))
+            .map(|(name, _)| name.as_str())
+    }
+
     /// The name of a variable that may have further arguments, if there is one.
     pub(in super::super) fn open_variable(&self) -> Option<&str> {
-        let read = self.read.borrow();
-        let is_switch = |name: &str| {
-            let is_asked_for = read.contains(name) && !self.asked.borrow().contains(name);
-            is_asked_for && !name.ends_with("file") || is_switch(name)
-        };
+        // A switch has no value, so what follows is further arguments.
         let switched = self.values.iter().find_map(|(name, values)| {
             let first = values.first().and_then(|value| shell::many(value))?;
-            is_switch(name).then_some(first)
+            self.row(name).is_none_or(Row::is_switch).then_some(first)
         });
         self.open.first().map(String::as_str).or(switched)
     }
@@ -106,11 +122,16 @@ impl Arguments {
 
     /// Those of the commands of `script` in the form `table.name=value`, with plus signs before names that are new.
     pub(in super::super) fn of_overrides(script: &Script) -> Self {
+        let launches = || script.commands.iter().filter(|words| shell::is_launch(words)).flatten();
+        let unknown = launches().filter_map(|word| shell::many(word));
+        let open = unknown.map(str::to_owned).collect();
+        Self { open, ..Self::of_settings(launches()) }
+    }
+
+    /// Those of `words` in this form.
+    pub(in super::super) fn of_settings<'a>(words: impl Iterator<Item = &'a String>) -> Self {
         let mut own = Self { style: Style::Keys, ..Self::default() };
-        let launches = || script.commands.iter().filter(|words| shell::is_launch(words));
-        let unknown = launches().flatten().filter_map(|word| shell::many(word));
-        own.open = unknown.map(str::to_owned).collect();
-        for word in launches().flatten() {
+        for word in words {
             // A whole array in quotes is one word here.
             let is_several =
                 word.split_whitespace().skip(1).any(|part| override_of(part).is_some());
@@ -124,23 +145,6 @@ impl Arguments {
         }
         own
     }
-}
-
-/// Whether the flag `name` has no value, as far as its name says.
-fn is_switch(name: &str) -> bool {
-    let begins =
-        ["no-", "use-", "disable-", "enable-", "overlap-", "untie-", "apply-", "accumulate-"];
-    let names = [
-        "bf16",
-        "fp16",
-        "finetune",
-        "deepspeed",
-        "log-throughput",
-        "log-progress",
-        "mock-data",
-        "exit-on-missing-checkpoint",
-    ];
-    begins.iter().any(|begin| name.starts_with(begin)) || names.contains(&name)
 }
 
 /// The name and the value of an override, `table.name=value`.

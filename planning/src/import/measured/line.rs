@@ -86,8 +86,13 @@ pub fn event(line: &str) -> Option<Event> {
 /// The first [`MOST`] bytes of `line` without control sequences of terminals.
 fn plain(line: &str) -> String {
     let end = (0..=MOST.min(line.len())).rev().find(|at| line.is_char_boundary(*at)).unwrap_or(0);
-    let mut text = String::with_capacity(end);
-    let mut rest = line[..end].chars();
+    without_colours(&line[..end])
+}
+
+/// `line` without control sequences of terminals.
+pub(in crate::import) fn without_colours(line: &str) -> String {
+    let mut text = String::with_capacity(line.len());
+    let mut rest = line.chars();
     while let Some(one) = rest.next() {
         match one {
             // ESC [ parameters, and a letter at the end.

@@ -16,6 +16,7 @@ use question::format;
 use self::line::{Event, Pace, Timer};
 use self::regimes::{Regime, regimes};
 use self::steady::{Class, NEAR, Timed, classes, median, unsteady, usual};
+pub(super) use self::unlike::contradictions;
 use super::arguments::dumped;
 
 /// The most iterations of a log that are kept: later ones take the place of earlier ones.

@@ -132,7 +132,7 @@ pub(super) fn unsteady(steady: &[f64], outliers: usize) -> Option<String> {
 }
 
 /// The median of `values`, the upper one of an even number.
-pub(super) fn median(values: &[f64]) -> Option<f64> {
+pub(in crate::import) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied()

@@ -1,5 +1,10 @@
 //! Whether a log is of another run than a question.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::super::Imported;
 use super::Log;
 use super::steady::batch;
 use crate::SetupDocument;
@@ -67,6 +72,44 @@ impl Log {
         };
         NAMES.iter().zip(values(document)).filter_map(differs).collect()
     }
+}
+
+/// Tables of a question that say what a run is.
+const TABLES: [&str; 3] = ["model", "setup", "training"];
+/// Keys that are 1 where they are not set.
+const DEGREES: [&str; 6] = ["tensor", "pipeline", "context", "expert", "chunks", "microbatch"];
+
+/// What the configuration in a log says otherwise than its script, a sentence each.
+pub(in super::super) fn contradictions(log: &Imported, script: &Imported) -> Vec<String> {
+    let keys = |of: &Imported| {
+        let mut all = serde_json::to_value(&of.document).unwrap_or_default();
+        let devices = all.pointer("/cluster/0/devices/0").cloned();
+        let tables = TABLES.map(|name| all[name].take());
+        let tables = tables.into_iter().filter_map(|table| table.as_object().cloned()).flatten();
+        let mut keys: BTreeMap<String, Value> = tables.collect();
+        keys.extend(
+            ["batch", "sequence", "attention"].map(|key| (key.to_owned(), all[key].take())),
+        );
+        let devices = devices.filter(|_| log.has_devices() && script.has_devices());
+        keys.extend(devices.map(|devices| ("devices".to_owned(), devices)));
+        keys
+    };
+    let (own, others) = (keys(log), keys(script));
+    let names: BTreeSet<&String> = own.keys().chain(others.keys()).collect();
+    let said = |of: &BTreeMap<String, Value>, name: &str| match of.get(name) {
+        None | Some(Value::Null | Value::Bool(false)) if DEGREES.contains(&name) => "1".to_owned(),
+        None | Some(Value::Null | Value::Bool(false)) => "none".to_owned(),
+        Some(Value::String(word)) => word.clone(),
+        Some(value) => value.to_string().replace(['"', '[', ']'], "").replace(',', ", "),
+    };
+    let pairs = names.into_iter().map(|name| (name, said(&own, name), said(&others, name)));
+    let differ = pairs.filter(|(_, own, other)| own != other);
+    differ
+        .map(|(name, own, other)| {
+            let name = name.replace('_', "-");
+            format!("the log says {name} {own}, the script {other}: the log's is taken")
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -5,24 +5,6 @@ use super::super::models;
 use super::{Given, Notes, base, missing};
 use crate::SizesDocument;
 
-/// Vocabularies of tokenizers that a script names without their size, by the beginnings of their names: the
-/// `vocab_size` of the models' own files.
-const TOKENIZERS: [(&str, u64); 13] = [
-    ("GPT2BPETokenizer", 50257),
-    ("Llama2Tokenizer", 32000),
-    ("deepseek-ai/DeepSeek-V", 129_280),
-    ("deepseek-ai/DeepSeek-R1", 129_280),
-    ("meta-llama/Meta-Llama-3", 128_256),
-    ("meta-llama/Llama-3", 128_256),
-    ("meta-llama/Llama-4", 202_048),
-    ("mistralai/Mixtral-8x7B", 32000),
-    ("Qwen/Qwen3", 151_936),
-    ("moonshotai/Kimi-K2", 163_840),
-    ("openai/gpt-oss", 201_088),
-    ("nvidia/Nemotron-H", 131_072),
-    ("nvidia/NVIDIA-Nemotron", 131_072),
-];
-
 /// The sizes that `arguments` say.
 pub(super) fn sizes(
     arguments: &Arguments,
@@ -48,7 +30,8 @@ pub(super) fn sizes(
         (None, Some(layers)) => layers,
         (None, None) => return Err(lacks("num-layers")),
     };
-    let gated = ["swiglu", "quick-geglu", "geglu"].iter().any(|name| arguments.has(name));
+    let gates = ["swiglu", "quick-geglu", "geglu", "glu-activation"];
+    let gated = gates.iter().any(|name| arguments.has(name));
     let dense = match arguments.whole("ffn-hidden-size")? {
         Some(width) => width,
         // As Megatron-LM fills it in.
@@ -58,46 +41,42 @@ pub(super) fn sizes(
     let has_biases = arguments
         .flag("add-bias-linear")
         .unwrap_or(!arguments.is_dump && !arguments.has("disable-bias-linear"));
-    let untied = arguments.has("untie-embeddings-and-output-weights");
-    let norm = arguments.text("normalization")?.map_or("layer", |norm| match norm.as_str() {
-        "RMSNorm" => "rms",
-        _ => "layer",
-    });
-    let grouped = arguments.has("group-query-attention");
     if arguments.has("add-qkv-bias") && !has_biases {
         notes.push("--add-qkv-bias is left out: biases are those of all linear layers".to_owned());
     }
-    let mut sizes = SizesDocument {
+    let sizes = SizesDocument {
         layers,
         hidden,
         heads,
-        kv_heads: if grouped { arguments.whole("num-query-groups")? } else { None },
         ffn: Some(dense),
         gated: Some(gated),
-        norm: Some(norm.to_owned()),
+        norm: Some("layer".to_owned()),
         vocabulary: vocabulary(arguments, given)?,
         positions: positions(arguments)?,
-        mtp: arguments.whole("mtp-num-layers")?.filter(|layers| *layers > 0),
-        tied: Some(!untied),
+        tied: Some(!arguments.has("untie-embeddings-and-output-weights")),
         biases: Some(has_biases),
         ..SizesDocument::default()
     };
+    let mut sizes = arguments.fill("model", sizes)?;
+    if arguments.has("group-query-attention") {
+        sizes = arguments.fill("groups", sizes)?;
+    }
     if let Some((letters, mtp)) = letters {
         sizes.pattern = Some(letters);
         sizes.mtp = mtp.or(sizes.mtp);
     }
-    attention(arguments, &mut sizes)?;
-    mixers(arguments, &mut sizes)?;
-    experts(arguments, dense, &mut sizes, notes)?;
-    Ok(sizes)
+    let sizes = mixers(arguments, attention(arguments, sizes)?)?;
+    experts(arguments, dense, sizes, notes)
 }
 
 /// The learned positions, if there are any.
 fn positions(arguments: &Arguments) -> Result<Option<u64>, Wrong> {
     let kind = arguments.text("position-embedding-type")?;
-    let learned = kind.is_none_or(|kind| kind == "learned_absolute");
+    let is_rotary = arguments.has("use-rotary-position-embeddings") && !arguments.has("deepspeed");
+    let learned = kind.map_or(!is_rotary, |kind| kind == "learned_absolute");
     let positions = arguments.whole("max-position-embeddings")?;
-    Ok(positions.filter(|_| learned && !arguments.has("no-position-embedding")))
+    let is_off = arguments.has("no-position-embedding");
+    Ok(positions.filter(|_| learned && !is_off))
 }
 
 /// The letters of a hybrid without its chunks, and its layers of multi-token prediction.
@@ -109,8 +88,10 @@ pub(super) fn letters_of(pattern: &str) -> (String, Option<u64>) {
 }
 
 pub(super) fn vocabulary(arguments: &Arguments, given: &Given) -> Result<u64, Wrong> {
-    if given.vocabulary.is_some() {
-        arguments.has("vocab-size");
+    for name in
+        ["vocab-size", "padded-vocab-size", "tokenizer-type", "tokenizer-model", "vocab-file"]
+    {
+        arguments.has(name);
     }
     let said = || Ok(arguments.whole("vocab-size")?.or(arguments.whole("padded-vocab-size")?));
     if let Some(size) = given.vocabulary.map_or_else(said, |size| Ok(Some(size)))? {
@@ -119,108 +100,89 @@ pub(super) fn vocabulary(arguments: &Arguments, given: &Given) -> Result<u64, Wr
     let of_type = arguments.text("tokenizer-type");
     let of_model = arguments.text("tokenizer-model");
     let names = [of_model, of_type].into_iter().flatten().flatten();
-    let listed = |name: &str| TOKENIZERS.iter().find(|(own, _)| name.starts_with(own));
     let known = |name: String| {
-        let of_model = || models::named(&name).map(|sizes| sizes.vocabulary);
-        listed(&name).map(|(_, size)| *size).or_else(of_model)
+        models::of_tokenizer(&name).or_else(|| models::named(&name).map(|sizes| sizes.vocabulary))
     };
     // Without a tokenizer the files of GPT-2 are named.
-    let of_files = arguments.has("vocab-file").then_some(TOKENIZERS[0].1);
-    names.filter_map(known).next().or(of_files).ok_or_else(|| Wrong {
-        name: "vocab-size".to_owned(),
-        message: "it is missing, and the tokenizer does not tell it".to_owned(),
-        cure: Some("give --vocabulary, or the log of a run".to_owned()),
+    let of_files = arguments.has("vocab-file").then(|| models::of_tokenizer("GPT2BPETokenizer"));
+    names.filter_map(known).next().or(of_files.flatten()).ok_or_else(|| {
+        Wrong::new("vocab-size", "it is missing, and the tokenizer does not tell it")
+            .hint("give --vocabulary, or the log of a run")
     })
 }
 
 /// Heads, latents and windows.
-fn attention(arguments: &Arguments, sizes: &mut SizesDocument) -> Result<(), Wrong> {
+fn attention(arguments: &Arguments, mut sizes: SizesDocument) -> Result<SizesDocument, Wrong> {
     let channels = arguments.whole("kv-channels")?;
+    let plain = arguments.whole("qk-head-dim")?.unwrap_or(128);
     if arguments.has("multi-latent-attention") {
         // The defaults of Megatron-LM's MLATransformerConfig.
-        let rotary = arguments.whole("qk-pos-emb-head-dim")?.unwrap_or(64);
-        let plain = arguments.whole("qk-head-dim")?.unwrap_or(128);
-        sizes.latent_keys = Some(arguments.whole("kv-lora-rank")?.unwrap_or(512));
-        sizes.latent_query = arguments.whole("q-lora-rank")?;
-        sizes.rotary_size = Some(rotary);
-        sizes.head_size = Some(plain.saturating_add(rotary));
-        sizes.value_size = Some(arguments.whole("v-head-dim")?.unwrap_or(128));
+        (sizes.latent_keys, sizes.rotary_size, sizes.value_size) = (Some(512), Some(64), Some(128));
+        sizes = arguments.fill("latents", sizes)?;
+        sizes.head_size = sizes.rotary_size.map(|rotary| plain.saturating_add(rotary));
         sizes.kv_heads = None;
         arguments.has("qk-layernorm");
     } else {
-        // Sizes of a latent that is not used.
-        for name in
-            ["kv-lora-rank", "q-lora-rank", "qk-head-dim", "qk-pos-emb-head-dim", "v-head-dim"]
-        {
-            arguments.has(name);
-        }
+        // Sizes of a latent that is not used are read, too.
+        arguments.fill("latents", SizesDocument::default())?;
+        sizes = arguments.fill("heads", sizes)?;
         sizes.head_size =
             channels.filter(|size| sizes.heads.checked_mul(*size) != Some(sizes.hidden));
-        sizes.qk_norm = arguments.has("qk-layernorm").then_some(true);
     }
-    sizes.sinks = arguments.text("softmax-type")?.filter(|kind| kind == "learnable").map(|_| true);
-    sizes.attention_gate = arguments.has("attention-output-gate").then_some(true);
     let window = arguments.text("window-size")?;
-    let before = window.and_then(|window| {
-        let first =
-            window.trim_matches(['(', ')']).split(',').next()?.trim().parse::<u64>().ok()?;
-        first.checked_add(1)
+    sizes.window = window.and_then(|window| {
+        let first = window.trim_matches(['(', ')']).split(',').next()?.trim().parse::<u64>();
+        first.ok()?.checked_add(1)
     });
-    sizes.window = before;
-    if before.is_some() {
+    if sizes.window.is_some() {
         sizes.full_every =
             arguments.text("window-attn-skip-freq")?.and_then(|every| every.parse().ok());
     }
-    Ok(())
+    Ok(sizes)
 }
 
 /// Linear attention and Mamba-2.
-fn mixers(arguments: &Arguments, sizes: &mut SizesDocument) -> Result<(), Wrong> {
+fn mixers(arguments: &Arguments, mut sizes: SizesDocument) -> Result<SizesDocument, Wrong> {
     let variant = arguments.text("experimental-attention-variant")?;
     if matches!(variant.as_deref(), Some("gdn" | "gated_delta_net")) {
         sizes.full_every =
             arguments.text("linear-attention-freq")?.and_then(|every| every.parse().ok());
-        sizes.linear_convolution = arguments.whole("linear-conv-kernel-dim")?;
-        sizes.linear_key_heads = arguments.whole("linear-num-key-heads")?;
-        sizes.linear_value_heads = arguments.whole("linear-num-value-heads")?;
-        sizes.linear_key_size = arguments.whole("linear-key-head-dim")?;
-        sizes.linear_value_size = arguments.whole("linear-value-head-dim")?;
+        sizes = arguments.fill("linear", sizes)?;
     }
     if sizes.pattern.as_ref().is_some_and(|letters| letters.contains('M')) {
         // The defaults of Megatron-LM.
-        let size = arguments.whole("mamba-head-dim")?.unwrap_or(64);
-        sizes.mamba_head_size = Some(size);
-        sizes.mamba_state = Some(arguments.whole("mamba-state-dim")?.unwrap_or(128));
-        sizes.mamba_groups = Some(arguments.whole("mamba-num-groups")?.unwrap_or(8));
-        let heads = arguments.whole("mamba-num-heads")?;
-        sizes.mamba_heads = Some(heads.unwrap_or(sizes.hidden.saturating_mul(2) / size.max(1)));
+        (sizes.mamba_head_size, sizes.mamba_state, sizes.mamba_groups) =
+            (Some(64), Some(128), Some(8));
+        sizes = arguments.fill("mamba", sizes)?;
+        let size = sizes.mamba_head_size.unwrap_or(1).max(1);
+        sizes.mamba_heads = sizes.mamba_heads.or(Some(sizes.hidden.saturating_mul(2) / size));
     }
-    Ok(())
+    Ok(sizes)
 }
 
 fn experts(
     arguments: &Arguments,
     dense: u64,
-    sizes: &mut SizesDocument,
+    mut sizes: SizesDocument,
     notes: &mut Notes,
-) -> Result<(), Wrong> {
-    let Some(count) = arguments.whole("num-experts")?.filter(|count| *count > 1) else {
-        return Ok(());
-    };
+) -> Result<SizesDocument, Wrong> {
+    let Some(count) = arguments.degree("num-experts")? else { return Ok(sizes) };
+    // The layers of DeepSpeed's experts, whose tokens go to one.
+    let is_deepspeed = arguments.has("deepspeed");
     sizes.experts = Some(count);
-    sizes.top_k = Some(arguments.whole("moe-router-topk")?.unwrap_or(2));
-    sizes.ffn = Some(arguments.whole("moe-ffn-hidden-size")?.unwrap_or(dense));
-    sizes.shared_ffn =
-        arguments.whole("moe-shared-expert-intermediate-size")?.filter(|width| *width > 0);
-    sizes.shared_gate = arguments.has("moe-shared-expert-gate").then_some(true);
-    sizes.router_bias = arguments.has("moe-router-enable-expert-bias").then_some(true);
+    sizes.top_k = Some(if is_deepspeed { 1 } else { 2 });
+    sizes = arguments.fill("experts", sizes)?;
     if sizes.pattern.is_some() {
         sizes.dense_ffn =
             sizes.pattern.as_ref().filter(|letters| letters.contains('-')).map(|_| dense);
-        return Ok(());
+    } else if let Some(frequency) = arguments.text("moe-layer-freq")? {
+        layers_of_experts(&frequency, dense, &mut sizes, notes)?;
+    } else if is_deepspeed {
+        sizes.experts_every =
+            Some(arguments.whole("expert-interval")?.unwrap_or(2)).filter(|every| *every > 1);
+        sizes.dense_ffn = sizes.experts_every.map(|_| dense);
     }
-    let Some(frequency) = arguments.text("moe-layer-freq")? else { return Ok(()) };
-    layers_of_experts(&frequency, dense, sizes, notes)
+    Ok(sizes)
 }
 
 /// The layers with experts by `frequency`, a number or a list, where the others have an MLP of width `dense`.
@@ -232,11 +194,9 @@ pub(super) fn layers_of_experts(
 ) -> Result<(), Wrong> {
     (sizes.dense_layers, sizes.experts_every, sizes.dense_ffn) = (None, None, None);
     let wrong = || {
-        Wrong {
-        name: "moe-layer-freq".to_owned(),
-        message: format!("{} is no pattern of layers with experts that a plan knows", question::quote::clip(frequency)),
-        cure: Some("a plan knows the first layers without experts, as in [0]*3+[1]*58, or every n-th layer with them".to_owned()),
-    }
+        let frequency = question::quote::clip(frequency);
+        Wrong::new("moe-layer-freq", format!("{frequency} is no pattern of layers with experts that a plan knows"))
+            .hint("a plan knows the first layers without experts, as in [0]*3+[1]*58, or every n-th layer with them")
     };
     let layers = match frequency.parse::<u64>() {
         Ok(0 | 1) => return Ok(()),

@@ -5,12 +5,27 @@ use super::super::arguments::{Arguments, Wrong};
 use super::Notes;
 use crate::{SetupDocument, TrainingDocument};
 
+/// Kernels of attention that write no scores to memory, of DeepSpeed's fork.
+const FLASH: [&str; 5] = [
+    "use-flash-attn",
+    "use-flash-attn-v1",
+    "use-flash-attn-v2",
+    "use-flash-attn-triton",
+    "use-flash-attn-builder",
+];
+
 /// How attention is computed.
 pub(super) fn attention(arguments: &Arguments) -> Result<Option<String>, Wrong> {
     let backend = arguments.text("attention-backend")?;
-    let core =
-        backend.is_some_and(|backend| backend.contains("local") || backend.contains("unfused"));
-    Ok(core.then(|| "core".to_owned()))
+    let is_local = arguments.text("transformer-impl")?.as_deref() == Some("local");
+    // Kernels of today are the default of the other implementation alone.
+    let is_old = is_local || arguments.has("deepspeed");
+    let has_flash = FLASH.map(|name| arguments.has(name)).contains(&true);
+    let is_core = match backend {
+        Some(backend) => backend.contains("local") || backend.contains("unfused"),
+        None => is_old && !has_flash,
+    };
+    Ok(is_core.then(|| "core".to_owned()))
 }
 
 /// The recipe that `arguments` say.
@@ -19,11 +34,9 @@ pub(super) fn training(
     setup: &SetupDocument,
     notes: &mut Notes,
 ) -> Result<TrainingDocument, Wrong> {
-    let is = |name: &str| arguments.has(name).then_some(true);
     if !["bf16", "fp16"].map(|name| arguments.has(name)).contains(&true) {
         notes.push("neither --bf16 nor --fp16 is there: products in 32 bits are not planned, bf16 is taken".to_owned());
     }
-    let fused = arguments.has("cross-entropy-loss-fusion").then(|| "fused".to_owned());
     let scope = arguments.all("cuda-graph-scope")?;
     let of_step = scope.iter().any(|scope| scope == "full_iteration");
     let graphs = arguments.text("cuda-graph-impl")?;
@@ -32,8 +45,10 @@ pub(super) fn training(
         true => Some(arguments.all("offload-modules")?).filter(|modules| !modules.is_empty()),
         false => None,
     };
-    let small = arguments.has("grad-reduce-in-bf16")
-        && !arguments.has("accumulate-allreduce-grads-in-fp32");
+    let is_half = bytes(arguments, "main-grads-dtype")?.is_some_and(|bytes| bytes < 4)
+        || arguments.has("grad-reduce-in-bf16");
+    let small = !arguments.has("accumulate-allreduce-grads-in-fp32") && is_half;
+    let capacity = arguments.number("moe-expert-capacity-factor")?;
     let training = TrainingDocument {
         gradient_bytes: small.then_some(2),
         optimizer_bytes: optimizer_bytes(arguments)?,
@@ -45,23 +60,22 @@ pub(super) fn training(
             _ => Some("partial".to_owned()),
         }),
         dispatcher: dispatcher(arguments)?,
-        overlap_experts: is("overlap-moe-expert-parallel-comm"),
-        overlap_tensor: is("tp-comm-overlap"),
-        overlap_parameters: is("overlap-param-gather").filter(|_| setup.zero != Some(0)),
-        capacity_factor: arguments.number("moe-expert-capacity-factor")?,
-        pad_to_capacity: is("moe-pad-expert-input-to-capacity"),
+        overlap_parameters: (arguments.has("overlap-param-gather") && setup.zero != Some(0))
+            .then_some(true),
+        capacity_factor: capacity.filter(|_| !arguments.has("disable-moe-token-dropping")),
         sequence_parallel: Some(arguments.has("sequence-parallel"))
             .filter(|_| setup.tensor.is_some()),
-        overlap_gradients: Some(arguments.has("overlap-grad-reduce")),
-        loss: fused,
         ..TrainingDocument::default()
     };
+    let training = arguments.fill("training", training)?;
     adapters::with(arguments, notes, training)
 }
 
 /// The format of the products of layers.
 fn precision(arguments: &Arguments) -> Result<Option<String>, Wrong> {
+    let old = ["fp8-hybrid", "fp8-e4m3"].map(|name| arguments.has(name)).contains(&true);
     let eight = arguments.text("fp8-format")?.or(arguments.text("fp8")?);
+    let eight = eight.or(old.then(|| "hybrid".to_owned()));
     let four = arguments.text("fp4-format")?.or(arguments.text("fp4")?);
     let recipe = arguments.text("fp8-recipe")?;
     arguments.text("fp4-recipe")?;
@@ -87,18 +101,20 @@ fn dispatcher(arguments: &Arguments) -> Result<Option<String>, Wrong> {
     })
 }
 
+/// Bytes of a number of the format `name`, if the file says it.
+fn bytes(arguments: &Arguments, name: &str) -> Result<Option<u64>, Wrong> {
+    Ok(arguments.text(name)?.map(|format| match format.trim_start_matches("torch.") {
+        "bf16" | "fp16" | "bfloat16" | "float16" => 2,
+        "fp8" | "uint8" => 1,
+        _ => 4,
+    }))
+}
+
 /// Bytes of the state of the optimizer, where it is kept in other formats than 32 bits.
 fn optimizer_bytes(arguments: &Arguments) -> Result<Option<u64>, Wrong> {
-    let bytes = |name: &str| -> Result<Option<u64>, Wrong> {
-        Ok(arguments.text(name)?.map(|format| match format.trim_start_matches("torch.") {
-            "bf16" | "fp16" | "bfloat16" | "float16" => 2,
-            "fp8" | "uint8" => 1,
-            _ => 4,
-        }))
-    };
-    let parts = [bytes("main-params-dtype")?, bytes("exp-avg-dtype")?, bytes("exp-avg-sq-dtype")?];
-    if !arguments.has("use-precision-aware-optimizer") {
-        return Ok(None);
+    let mut sum = 0;
+    for name in ["main-params-dtype", "exp-avg-dtype", "exp-avg-sq-dtype"] {
+        sum += bytes(arguments, name)?.unwrap_or(4);
     }
-    Ok(Some(parts.into_iter().map(|part| part.unwrap_or(4)).sum()))
+    Ok(Some(sum).filter(|_| arguments.has("use-precision-aware-optimizer")))
 }

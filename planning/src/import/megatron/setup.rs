@@ -10,50 +10,48 @@ pub(super) fn setup(
     model: &SizesDocument,
     notes: &mut Notes,
 ) -> Result<SetupDocument, Wrong> {
-    let degree = |name: &str| -> Result<Option<u64>, Wrong> {
-        Ok(arguments.whole(name)?.filter(|degree| *degree > 1))
-    };
-    let pipeline = degree("pipeline-model-parallel-size")?;
+    let pipeline = arguments.degree("pipeline-model-parallel-size")?;
+    let stages = pipeline.unwrap_or(1);
     let layout = arguments.text("pipeline-model-parallel-layout")?;
     let layout = layout.map(|text| {
-        text.parse().map_err(|error: pipeline::LayoutError| Wrong {
-            name: "pipeline-model-parallel-layout".to_owned(),
-            message: error.to_string(),
-            cure: None,
+        text.parse().map_err(|error: pipeline::LayoutError| {
+            Wrong::new("pipeline-model-parallel-layout", error.to_string())
         })
     });
     let counted = [
         arguments.has("account-for-embedding-in-pipeline-split"),
         arguments.has("account-for-loss-in-pipeline-split"),
     ];
-    let parts = (pipeline.unwrap_or(1), chunks(arguments, model, pipeline.unwrap_or(1))?);
-    let layout = layout.transpose()?.or_else(|| counted_layout(model, parts, counted));
+    let schedule = super::of_zero_bubble(arguments, stages, notes)?;
+    let schedule = schedule.filter(|_| stages > 1 && !arguments.is_keys());
+    notes.extend(
+        schedule.map(|name| {
+            format!("{name} runs in a fork, not in Megatron-LM: framework is left out")
+        }),
+    );
+    // A V has two chunks by itself.
+    let chunks = chunks(arguments, model, stages)?;
+    let layout = layout.transpose()?.or_else(|| counted_layout(model, (stages, chunks), counted));
     let (recompute, recompute_layers) = recompute(arguments, notes)?;
-    for name in ["expert-model-parallel-size", "expert-tensor-parallel-size"] {
-        arguments.has(name);
-    }
-    let expert = model.experts.map_or(Ok(None), |_| degree("expert-model-parallel-size"))?;
-    let tensor = degree("tensor-model-parallel-size")?;
-    let of_experts =
-        model.experts.map_or(Ok(None), |_| arguments.whole("expert-tensor-parallel-size"))?;
-    let chunks = chunks(arguments, model, pipeline.unwrap_or(1))?;
-    Ok(SetupDocument {
-        tensor,
-        pipeline,
+    let expert = arguments.degree("expert-model-parallel-size")?;
+    let is_whole = arguments.has("deepspeed") && !arguments.has("enable-expert-tensor-parallelism");
+    let of_experts = arguments.whole("expert-tensor-parallel-size")?;
+    let of_experts = of_experts.or(is_whole.then_some(1));
+    let setup = SetupDocument {
         chunks: chunks.filter(|_| layout.is_none()),
-        context: degree("context-parallel-size")?,
-        dynamic_context: arguments.has("hybrid-context-parallel").then_some(true),
-        expert,
-        expert_tensor: of_experts.filter(|size| *size != tensor.unwrap_or(1)),
+        expert: expert.filter(|_| model.experts.is_some()),
         zero: Some(zero(arguments)?),
-        microbatch: Some(arguments.whole("micro-batch-size")?.unwrap_or(1)),
+        microbatch: Some(1),
+        schedule: schedule.map(str::to_owned),
         recompute,
         recompute_layers,
         layout,
-        first_stage_layers: arguments.whole("decoder-first-pipeline-num-layers")?,
-        last_stage_layers: arguments.whole("decoder-last-pipeline-num-layers")?,
         ..SetupDocument::default()
-    })
+    };
+    let mut setup = arguments.fill("setup", setup)?;
+    let tensor = setup.tensor.unwrap_or(1);
+    setup.expert_tensor = of_experts.filter(|own| *own != tensor && model.experts.is_some());
+    Ok(setup)
 }
 
 /// The layout in which the embedding and the loss count as a layer each, where they do.
@@ -93,11 +91,13 @@ fn zero(arguments: &Arguments) -> Result<u64, Wrong> {
     let is_sharded = sharded.map(|name| arguments.has(name)).contains(&true);
     let is_distributed = arguments.has("use-distributed-optimizer");
     if arguments.has("use-torch-fsdp2") {
-        return Ok(3);
+        return Ok(if arguments.has("torch-fsdp2-no-reshard-after-forward") { 2 } else { 3 });
     }
-    // Megatron-DeepSpeed.
-    if let Some(stage) = arguments.whole("zero-stage")?.filter(|_| arguments.has("deepspeed")) {
-        return Ok(stage);
+    if arguments.has("deepspeed") {
+        return arguments.whole("zero-stage")?.ok_or_else(|| {
+            Wrong::new("deepspeed-config", "the ZeRO stage stands in this file, which is not read")
+                .hint("put it beside the script as JSON, or add --zero-stage to the launch")
+        });
     }
     Ok(match strategy.as_deref().filter(|_| is_sharded) {
         Some("optim_grads") => 2,
@@ -116,12 +116,16 @@ fn recompute(
 ) -> Result<(Option<Vec<String>>, Option<u64>), Wrong> {
     let granularity = arguments.text("recompute-granularity")?;
     let modules = arguments.all("recompute-modules")?;
-    let method = arguments.text("recompute-method")?;
+    let old_method = arguments.text("activations-checkpoint-method")?;
+    let method = arguments.text("recompute-method")?.or(old_method);
     let layers = arguments.whole("recompute-num-layers")?;
     let one = |word: &str| Some(vec![word.to_owned()]);
     let selective = arguments.has("recompute-activations");
-    // Megatron-LM before 2022, and Megatron-DeepSpeed.
-    let is_old_full = arguments.has("checkpoint-activations");
+    // Megatron-LM before 2023, and Megatron-DeepSpeed.
+    let is_old_full =
+        arguments.has("checkpoint-activations") || arguments.has("activations-checkpoint-method");
+    let is_of_experts = arguments.has("moe-layer-recompute");
+    let granularity = granularity.or(is_old_full.then(|| "full".to_owned()));
     Ok(match granularity.as_deref() {
         Some("full") if method.as_deref() == Some("block") => match layers {
             Some(0) => (None, None),
@@ -136,7 +140,7 @@ fn recompute(
         }
         Some("selective") if !modules.is_empty() => (Some(modules), None),
         Some("selective") => (one("selective"), None),
-        _ if is_old_full => (one("full"), None),
+        _ if is_of_experts => (Some(["core_attn", "moe"].map(str::to_owned).to_vec()), None),
         _ if selective => (one("selective"), None),
         _ => (None, None),
     })

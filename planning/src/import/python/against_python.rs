@@ -26,10 +26,9 @@ const KEYS: [(&str, &str, [u64; 3]); 6] = [
 
 /// Forms that are read: what stands in front of the recipe, and what stands in it. KEY is `cfg.OWN.FIELD`, V and W are
 /// values, N is a number of its own.
-const READ: [(&str, &str); 29] = [
+const READ: [(&str, &str); 21] = [
     ("", "KEY = V"),
     ("", "KEY: int = V"),
-    ("", "KEY = other_N = V"),
     ("A_N = V", "KEY = A_N"),
     ("A_N: int = V", "KEY = (A_N)"),
     ("", "a_N = V\nb_N = a_N\nKEY = b_N"),
@@ -37,17 +36,16 @@ const READ: [(&str, &str); 29] = [
     ("", "m_N = cfg.OWN\nm_N.FIELD = V"),
     ("", "KEY = V * 1"),
     ("", "KEY = V // 1"),
-    ("", "KEY = W\nKEY += 3\nKEY -= 3\nKEY = V"),
-    ("", "KEY = 1\nKEY *= V"),
-    ("", "KEY = V if 3 > 2 else W"),
-    ("", "KEY = W if \"a\" == \"b\" else V"),
-    ("", "KEY = {\"a\": W}.get(\"b\", V)"),
-    ("", "x_N = {\"a\": V, \"b\": W}\nKEY = x_N.get(\"a\")"),
-    ("", "x_N = 2\nif x_N == 1:\n    pass\nelif x_N == 2:\n    KEY = V\nelse:\n    KEY = W"),
-    ("", "if \"8b\" in \"llama8b\":\n    KEY = V\nelse:\n    KEY = W"),
-    ("", "KEY = dict(a=V, b=W).get(\"a\", 7)"),
     ("A_N = W # a\rA_N = V", "KEY = A_N"),
     ("", "if True:\n    KEY = V"),
+    (
+        "def f_N(c, is_fast=False, size=None):\n    if is_fast:\n        c.OWN.FIELD = W\n    elif size:\n        c.OWN.FIELD = 3\n    else:\n        c.OWN.FIELD = V",
+        "f_N(cfg)",
+    ),
+    (
+        "def f_N(c, is_fast=False):\n    if is_fast:\n        c.OWN.FIELD = V\n    elif c.OWN.unset_N:\n        c.OWN.FIELD = W",
+        "f_N(cfg, is_fast=True)",
+    ),
     ("", "x_N = 1\nassert x_N\nKEY = V"),
     ("def f_N(c):\n    c.OWN.FIELD = V", "f_N(cfg)"),
     ("def f_N(c):\n    c.OWN.FIELD = V\n    return c", "cfg = f_N(cfg)"),
@@ -59,7 +57,21 @@ const READ: [(&str, &str); 29] = [
 ];
 
 /// Forms that may be refused, but not read wrongly.
-const OTHERS: [(&str, &str); 126] = [
+const OTHERS: [(&str, &str); 137] = [
+    ("", "KEY = other_N = V"),
+    ("", "KEY = W\nKEY += 3\nKEY -= 3\nKEY = V"),
+    ("", "KEY = 1\nKEY *= V"),
+    ("", "KEY = V if 3 > 2 else W"),
+    ("", "KEY = W if \"a\" == \"b\" else V"),
+    ("", "KEY = {\"a\": W}.get(\"b\", V)"),
+    ("", "x_N = {\"a\": V, \"b\": W}\nKEY = x_N.get(\"a\")"),
+    ("", "x_N = 2\nif x_N == 1:\n    pass\nelif x_N == 2:\n    KEY = V\nelse:\n    KEY = W"),
+    ("", "if \"8b\" in \"llama8b\":\n    KEY = V\nelse:\n    KEY = W"),
+    ("", "KEY = dict(a=V, b=W).get(\"a\", 7)"),
+    (
+        "",
+        "if False:\n    pass\nfor _ in range(2):\n    break\nelse:\n    KEY = V\nif False:\n    KEY = W\nx_N = 1\nwhile False:\n    pass\nelse:\n    KEY = V",
+    ),
     ("", "a_N = [W]\nb_N = a_N\nb_N += [V]\nKEY = a_N[-1]"),
     ("", "sub_N = cfg.OWN\ncfg.OWN = cfg.spare\nsub_N.FIELD = W\ncfg.OWN = sub_N\nKEY = V"),
     ("", "cfg.OWN, keep_N = cfg.OWN, 1\ncfg.OWN.FIELD = V"),

@@ -1,240 +1,179 @@
-//! Expressions: literals, names, fields, calls, and one operator between whole numbers or words. The value of any
-//! other is not known; one that is not parsed makes its statement unread.
+//! Expressions: literals, names, fields, calls, and one operator between whole numbers. The value of any other is not
+//! known; one that is not parsed makes its statement unread.
 
 use serde_json::Value as Tree;
 
-use super::literal::{folded, number, truth};
 use super::reader::{Names, Reader, Value, has};
 use super::tokens::Token;
 use super::unread::ANYTHING;
 
 /// Words behind one value and in front of another.
-const OPERATORS: &str = "or and not in is == != < <= > >= | ^ & << >> + - * / // % @ **";
+const OPERATORS: &str = "if else or and not in is == != < <= > >= | ^ & << >> + - * / // % @ ** ~";
 /// Functions that change none of their arguments.
 pub(super) const PURE: &str = "int float str bool len sum abs round print isinstance hasattr getattr range tuple list dict set \
                     enumerate zip field cast deepcopy decoder_vocab_size";
-/// The deepest nesting of expressions.
-const MOST_DEEP: usize = 100;
-
-/// A place among the words of a statement.
-pub(super) struct Cursor<'t> {
-    pub(super) tokens: &'t [Token],
-    pub(super) at: usize,
-    pub(super) depth: usize,
-}
-
-impl<'t> Cursor<'t> {
-    pub(super) fn peek(&self) -> Option<&'t Token> {
-        self.tokens.get(self.at)
-    }
-
-    pub(super) fn is(&self, words: &str) -> bool {
-        let is = |token: &Token| words.split(' ').any(|word| token.is(word));
-        self.peek().is_some_and(is)
-    }
-
-    pub(super) fn take(&mut self, word: &str) -> bool {
-        let is_it = self.is(word);
-        self.at += usize::from(is_it);
-        is_it
-    }
-
-    /// Takes a name or a text in front of `mark`.
-    pub(super) fn key(&mut self, mark: &str) -> Option<&'t str> {
-        let key = match self.peek()? {
-            Token::Name(word) if mark == "=" => word,
-            Token::Text(word) if mark == ":" => word,
-            _ => return None,
-        };
-        self.tokens.get(self.at + 1).filter(|next| next.is(mark))?;
-        self.at += 2;
-        Some(key)
-    }
-}
 
 /// Parts between brackets.
-pub(super) struct Parts {
+#[derive(Default)]
+struct Parts {
     plain: Vec<Value>,
     named: Names,
     /// Whether there are others.
     is_open: bool,
-    /// How many objects there were before.
-    before: usize,
+    /// Whether any may hold an object that is not new.
+    has_objects: bool,
+}
+
+/// The parts of `tokens` between commas.
+pub(super) fn commas(tokens: &[Token]) -> impl Iterator<Item = &[Token]> {
+    let mut depth = 0;
+    let is_comma = move |token: &Token| {
+        depth += token.step();
+        depth == 0 && token.is(",")
+    };
+    tokens.split(is_comma).filter(|part| !part.is_empty())
+}
+
+/// What stands in the brackets that `tokens` begin with, and behind them.
+fn brackets(tokens: &[Token]) -> Option<(&[Token], &[Token])> {
+    let mut depth = 0;
+    let is_end = |token: &Token| {
+        depth += token.step();
+        depth == 0
+    };
+    let end = tokens.iter().position(is_end)?;
+    Some((tokens.get(1..end)?, &tokens[end + 1..]))
 }
 
 impl Reader<'_> {
-    /// The value of all of `tokens`, if they are read.
+    /// The value of `tokens`, if they are read: values with operators between.
     pub(super) fn read(&mut self, tokens: &[Token]) -> Option<Value> {
-        let mut cursor = Cursor { tokens, at: 0, depth: 0 };
-        let mut parts = vec![self.expression(&mut cursor)?];
-        let is_list = cursor.is(",");
-        while cursor.take(",") && cursor.at < tokens.len() {
-            parts.push(self.expression(&mut cursor)?);
-        }
-        let value = if is_list { self.object("[]", parts, Names::new()) } else { parts.pop()? };
-        (cursor.at == tokens.len()).then_some(value)
-    }
-
-    pub(super) fn expression(&mut self, cursor: &mut Cursor<'_>) -> Option<Value> {
-        cursor.depth += 1;
-        let before = self.changes;
-        let (mut value, mut is_one) =
-            self.operation(cursor).filter(|_| cursor.depth < MOST_DEEP)?;
-        if cursor.take("if") {
-            let (condition, _) = self.operation(cursor)?;
-            let other = if cursor.take("else") { self.expression(cursor)? } else { return None };
-            is_one = false;
-            value = match truth(&condition) {
-                Some(true) => value,
-                Some(false) => other,
-                None => Value::Unknown(self.line),
-            };
-        }
-        if !is_one && self.changes > before {
-            // Which of the parts ran is not known.
-            value = self.anything();
-        }
-        cursor.depth -= 1;
-        Some(value)
-    }
-
-    /// Values with operators between, and whether it is one without.
-    fn operation(&mut self, cursor: &mut Cursor<'_>) -> Option<(Value, bool)> {
-        let (mut all, mut operators) = (Vec::new(), Vec::new());
-        loop {
-            while cursor.is("not - + ~") && cursor.tokens.get(cursor.at + 1).is_some() {
-                operators.extend(cursor.peek());
-                cursor.at += 1;
-            }
-            all.push(self.chain(cursor)?);
-            if !cursor.is(OPERATORS) {
-                break;
-            }
-            operators.extend(cursor.peek());
-            cursor.at += 1;
-        }
-        let value = match (all.as_slice(), operators.as_slice()) {
-            ([_], []) => all.pop()?,
-            ([Value::Plain(Tree::Number(one))], [Token::Mark("-")]) => {
-                let whole = one.as_i64().and_then(i64::checked_neg).map(Tree::from);
-                Value::Plain(whole.or_else(|| one.as_f64().map(|one| Tree::from(-one)))?)
-            }
-            ([left, right], [operator]) => self.value(folded(operator, left, right)),
-            _ => Value::Unknown(self.line),
+        let (mut depth, mut operators, before) = (0, Vec::new(), self.changes);
+        let is_operator = |token: &Token| {
+            depth += token.step();
+            let is_it = depth == 0 && OPERATORS.split(' ').any(|word| token.is(word));
+            operators.extend(is_it.then(|| token.clone()));
+            is_it
         };
-        Some((value, operators.is_empty()))
-    }
-
-    /// A value if it is known.
-    pub(super) fn value(&self, known: Option<Tree>) -> Value {
-        known.map_or(Value::Unknown(self.line), Value::Plain)
+        let operands: Vec<&[Token]> = tokens.split(is_operator).collect();
+        let operands = operands.into_iter().filter(|own| !own.is_empty());
+        let all: Option<Vec<Value>> = operands.map(|own| self.chain(own)).collect();
+        let mut all = all.filter(|all| !all.is_empty())?;
+        if operators.is_empty() {
+            return all.pop();
+        }
+        if self.changes > before {
+            // Which of the parts ran is not known.
+            return Some(self.anything());
+        }
+        let number = |value: &Value| match value {
+            Value::Plain(Tree::Number(own)) => own.as_i64(),
+            _ => None,
+        };
+        let numbers: Vec<i64> = all.iter().filter_map(number).collect();
+        let known = match (operators.as_slice(), numbers.as_slice()) {
+            ([Token::Mark("-")], [one]) if all.len() == 1 => one.checked_neg(),
+            ([Token::Mark("+")], [a, b]) => a.checked_add(*b),
+            ([Token::Mark("-")], [a, b]) => a.checked_sub(*b),
+            ([Token::Mark("*")], [a, b]) => a.checked_mul(*b),
+            ([Token::Mark("//")], [a, b]) if *b > 0 => a.checked_div_euclid(*b),
+            _ => None,
+        };
+        Some(known.map_or(Value::Unknown(self.line), |known| Value::Plain(known.into())))
     }
 
     /// An atom with the fields and calls behind it.
-    fn chain(&mut self, cursor: &mut Cursor<'_>) -> Option<Value> {
-        let mut value = self.atom(cursor)?;
-        loop {
-            if cursor.take(".") {
-                let name = cursor.peek()?.name()?;
-                cursor.at += 1;
-                value = match cursor.take("(") {
-                    true => {
-                        let parts = self.parts(cursor, ")", "=")?;
-                        self.method(&value, name, parts)
+    fn chain(&mut self, tokens: &[Token]) -> Option<Value> {
+        let (mut value, mut rest) = self.atom(tokens)?;
+        while let Some(first) = rest.first() {
+            value = match (first, rest.get(1).and_then(Token::name), rest.get(2)) {
+                (Token::Mark("."), Some(name), Some(Token::Mark("("))) => {
+                    let (inner, behind) = brackets(&rest[2..])?;
+                    rest = behind;
+                    let parts = self.parts(inner);
+                    self.method(&value, name, parts)
+                }
+                (Token::Mark("."), Some(name), _) => {
+                    rest = &rest[2..];
+                    self.field(&value, name)
+                }
+                (Token::Mark(mark @ ("(" | "[")), ..) => {
+                    let (inner, behind) = brackets(rest)?;
+                    rest = behind;
+                    let parts = self.parts(inner);
+                    match *mark {
+                        "(" => self.call(&value, parts),
+                        _ => Value::Unknown(self.line),
                     }
-                    false => self.field(&value, name),
-                };
-            } else if cursor.take("(") {
-                let parts = self.parts(cursor, ")", "=")?;
-                value = self.call(&value, parts);
-            } else if cursor.take("[") {
-                self.parts(cursor, "]", "")?;
-                value = Value::Unknown(self.line);
-            } else {
-                return Some(value);
-            }
+                }
+                _ => return None,
+            };
         }
+        Some(value)
     }
 
-    fn atom(&mut self, cursor: &mut Cursor<'_>) -> Option<Value> {
-        let token = cursor.peek()?;
-        cursor.at += 1;
-        Some(match token {
+    /// The first value of `tokens`, and what is behind it.
+    fn atom<'t>(&mut self, tokens: &'t [Token]) -> Option<(Value, &'t [Token])> {
+        let (first, mut rest) = tokens.split_first()?;
+        let value = match first {
             Token::Name(name) => match name.as_str() {
-                "None" => Value::Plain(Tree::Null),
-                "True" => Value::Plain(true.into()),
-                "False" => Value::Plain(false.into()),
+                // Those of JSON, too.
+                "None" | "null" => Value::Plain(Tree::Null),
+                "True" | "true" => Value::Plain(true.into()),
+                "False" | "false" => Value::Plain(false.into()),
                 "lambda" | "await" | "yield" => return None,
                 name => self.named(name),
             },
             Token::Number(text) => Value::Plain(number(text)?),
             Token::Text(text) => {
                 let mut text = text.clone();
-                while let Some(Token::Text(more)) = cursor.peek() {
+                while let Some((Token::Text(more), behind)) = rest.split_first() {
                     text += more;
-                    cursor.at += 1;
+                    rest = behind;
                 }
-                let is_plain = cursor.peek() != Some(&Token::Formatted);
-                is_plain.then(|| Value::Plain(text.into()))?
+                Value::Plain(text.into())
             }
             Token::Formatted => Value::Unknown(self.line),
-            Token::Mark("(") => {
-                let mut parts = self.parts(cursor, ")", "")?;
-                let is_list = parts.plain.len() != 1 || cursor.tokens[cursor.at - 2].is(",");
-                match parts.is_open {
-                    true => Value::Unknown(self.line),
-                    false if is_list => self.object("[]", parts.plain, Names::new()),
-                    false => parts.plain.pop()?,
+            Token::Mark(mark @ ("(" | "[" | "{")) => {
+                let (inner, behind) = brackets(tokens)?;
+                rest = behind;
+                let mut parts = self.parts(inner);
+                let is_one = parts.plain.len() == 1 && !inner.last()?.is(",");
+                match *mark {
+                    _ if parts.is_open => Value::Unknown(self.line),
+                    "{" => self.object("{}", parts.plain, parts.named),
+                    "(" if is_one => parts.plain.pop()?,
+                    _ => self.object("[]", parts.plain, Names::new()),
                 }
             }
-            Token::Mark("[") => {
-                let parts = self.parts(cursor, "]", "")?;
-                match parts.is_open {
-                    true => Value::Unknown(self.line),
-                    false => self.object("[]", parts.plain, Names::new()),
-                }
-            }
-            Token::Mark("{") => {
-                let parts = self.parts(cursor, "}", ":")?;
-                match parts.is_open || !parts.plain.is_empty() {
-                    true => Value::Unknown(self.line),
-                    false => self.object("{}", Vec::new(), parts.named),
-                }
-            }
-            _ => return None,
-        })
+            Token::Mark(_) => return None,
+        };
+        Some((value, rest))
     }
 
-    /// The parts up to the bracket `end`, with names in front of `mark`.
-    fn parts(&mut self, cursor: &mut Cursor<'_>, end: &str, mark: &str) -> Option<Parts> {
-        let (plain, named, before) = (Vec::new(), Names::new(), self.objects.len());
-        let mut parts = Parts { plain, named, is_open: false, before };
-        let ends = format!(", {end}");
-        while !cursor.take(end) {
-            let (begin, depth) = (cursor.at, cursor.depth);
-            let key = cursor.key(mark);
-            match (self.expression(cursor).filter(|_| cursor.is(&ends)), key) {
-                (Some(value), Some(key)) => drop(parts.named.insert(key.to_owned(), value)),
-                (Some(value), None) => parts.plain.push(value),
-                (None, key) => {
-                    (cursor.at, cursor.depth) = (begin, depth);
-                    let mut inner = 0;
-                    while inner > 0 || !cursor.is(&ends) {
-                        inner += cursor.peek()?.step();
-                        cursor.at += 1;
-                    }
-                    self.scan(&cursor.tokens[begin..cursor.at]);
-                    parts.is_open |= key.is_none();
-                    key.into_iter().for_each(|key| {
-                        parts.named.insert(key.to_owned(), Value::Unknown(self.line));
-                    });
-                }
+    /// The parts between the commas of `tokens`.
+    fn parts(&mut self, tokens: &[Token]) -> Parts {
+        let mut parts = Parts::default();
+        for part in commas(tokens) {
+            let (key, own) = match part {
+                [Token::Name(key), Token::Mark("="), own @ ..]
+                | [Token::Text(key), Token::Mark(":"), own @ ..] => (Some(key.clone()), own),
+                own => (None, own),
+            };
+            let has_star = own.first().is_some_and(|first| first.is("*") || first.is("**"));
+            let value = if has_star { None } else { self.read(own) };
+            if value.is_none() {
+                self.scan(own);
+                parts.is_open |= key.is_none();
             }
-            if !cursor.take(",") && !cursor.is(end) {
-                return None;
+            let value = value.unwrap_or(Value::Unknown(self.line));
+            match key {
+                Some(key) => drop(parts.named.insert(key, value)),
+                None => parts.plain.push(value),
             }
         }
-        Some(parts)
+        parts.has_objects = self.has_objects(tokens);
+        parts
     }
 
     /// Field `name` of `owner`; one that the file has not set is an object of a base.
@@ -248,55 +187,42 @@ impl Reader<'_> {
             Value::Object(at) => *at,
             _ => return Value::Unknown(self.line),
         };
-        if let Some(value) = self.objects[at].fields.get(name) {
-            return value.clone();
+        match self.objects[at].fields.get(name) {
+            Some(Value::Base(at)) => return Value::Object(*at),
+            Some(value) => return value.clone(),
+            None => {}
         }
-        let made = self.object("", Vec::new(), Names::new());
-        let lost = self.objects[at].lost;
-        if let Some(own) = self.objects.last_mut() {
-            (own.lost, own.home) = (lost, Some((at, name.to_owned())));
-        }
-        self.objects[at].fields.insert(name.to_owned(), made.clone());
-        made
+        let (lost, made) = (self.objects[at].lost, self.objects.len());
+        self.object("", Vec::new(), Names::new());
+        self.objects[made].lost = lost;
+        self.objects[at].fields.insert(name.to_owned(), Value::Base(made));
+        Value::Object(made)
     }
 
     fn method(&mut self, owner: &Value, name: &str, mut parts: Parts) -> Value {
-        let at = match owner {
-            Value::Plain(_) => return self.changed(&parts),
-            Value::Object(at) if !self.objects[*at].fields.contains_key(name) => *at,
+        let line = self.line;
+        let own = match owner {
+            Value::Plain(_) if !parts.has_objects => return Value::Unknown(line),
+            Value::Object(at) if !self.objects[*at].fields.contains_key(name) => {
+                &mut self.objects[*at]
+            }
             owner => {
                 let callee = self.field(owner, name);
                 return self.call(&callee, parts);
             }
         };
-        let own = &self.objects[at];
-        if own.class == "{}" && own.lost.is_none() && name == "get" {
-            let [Value::Plain(Tree::String(key)), other @ ..] = parts.plain.as_slice() else {
-                return Value::Unknown(self.line);
-            };
-            return own
-                .fields
-                .get(key)
-                .or(other.first())
-                .cloned()
-                .unwrap_or(Value::Plain(Tree::Null));
+        if own.class == "[]" && !parts.has_objects {
+            own.lost = Some(line);
+            return Value::Unknown(line);
         }
-        let is_of_class =
-            own.class.starts_with(|c: char| c.is_ascii_uppercase()) && own.class.contains('.');
         let class = format!("{}.{name}", own.class);
-        if is_of_class && own.fields.is_empty() && class.len() < 200 {
+        let is_of_class = is_class(own.class.split('.').next().unwrap_or_default());
+        if is_of_class && own.class.contains('.') && own.fields.is_empty() && class.len() < 200 {
             // A model by the name that it was made of.
             parts.plain.insert(0, owner.clone());
             return self.object(&class, parts.plain, parts.named);
         }
-        parts.plain.push(owner.clone());
-        self.changed(&parts)
-    }
-
-    /// Takes the arguments as changed, and all if one of them may be any object.
-    fn changed(&mut self, parts: &Parts) -> Value {
-        self.lose_reached(parts.plain.iter().chain(parts.named.values()));
-        Value::Unknown(self.line)
+        self.anything()
     }
 
     /// A value of which nothing is known, not even what it has changed.
@@ -310,47 +236,45 @@ impl Reader<'_> {
             Value::Function(at) if !parts.is_open => {
                 return self.follow(*at, parts.plain, parts.named);
             }
-            Value::Outside(name) => name.clone(),
+            Value::Outside(name) if !has(ANYTHING, name.rsplit('.').next().unwrap_or_default()) => {
+                name.clone()
+            }
             _ => return self.anything(),
         };
-        let last = class.rsplit('.').next().unwrap_or_default().to_owned();
-        if let ("setattr", [Value::Object(at), Value::Plain(Tree::String(field)), value]) =
-            (last.as_str(), parts.plain.as_slice())
-        {
-            self.set(*at, field, value.clone());
-            return Value::Plain(Tree::Null);
-        }
-        if has(ANYTHING, &last) {
-            return self.anything();
-        }
-        if last == "dict" && parts.plain.is_empty() && !parts.is_open {
-            return self.object("{}", Vec::new(), parts.named);
-        }
-        if has(PURE, &last) {
+        if has(PURE, class.rsplit('.').next().unwrap_or_default()) {
             return Value::Unknown(self.line);
         }
         if class.ends_with("run.Config") || class.ends_with("run.Partial") {
             // Objects of NeMo-Run: a class, or a function that is called later.
-            class = match parts.plain.first() {
-                Some(Value::Outside(name)) if is_class(name) => name.clone(),
-                _ => class,
-            };
+            if let Some(Value::Outside(name)) = parts.plain.first()
+                && is_class(name)
+            {
+                class.clone_from(name);
+            }
             parts.plain.drain(..1.min(parts.plain.len()));
         } else if !is_class(&class) {
-            let own = self.reached(parts.plain.iter().chain(parts.named.values()));
-            let is_new = own.is_some_and(|own| own.iter().all(|at| *at >= parts.before));
-            if parts.is_open || !is_new {
-                return self.changed(&parts);
+            if parts.is_open || parts.has_objects {
+                return self.anything();
             }
             // A mark of arguments by name, of which only the function knows what they set.
             parts.plain.extend((!parts.named.is_empty()).then(|| Value::Plain(true.into())));
         }
         let made = self.object(&class, parts.plain, parts.named);
-        if let Some(own) = self.objects.last_mut().filter(|_| parts.is_open) {
-            own.lost = Some(self.line);
-        }
+        let line = self.line;
+        self.objects
+            .last_mut()
+            .filter(|_| parts.is_open)
+            .into_iter()
+            .for_each(|own| own.lost = Some(line));
         made
     }
+}
+
+/// A literal number.
+fn number(text: &str) -> Option<Tree> {
+    let clean = text.replace('_', "");
+    let number = || clean.parse::<f64>().ok().filter(|own| own.is_finite());
+    clean.parse::<i64>().map(Tree::from).ok().or_else(|| number().map(Tree::from))
 }
 
 /// Whether a call by this name makes an object of a class.

@@ -1,4 +1,5 @@
-//! Statements of a recipe, read without being run: literals, calls with them, and functions of the file that set them.
+//! Statements of a recipe, read without being run: assignments of literals, calls with them, and functions of the file
+//! that set them.
 //!
 //! What any other statement may set is not known from its line on: the fields and names that it writes, and the
 //! objects that a call in it gets.
@@ -7,8 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value as Tree;
 
-use super::expression::Cursor;
-use super::literal::{folded, truth};
+use super::expression::commas;
 use super::tokens::{Line, Token};
 
 /// A value.
@@ -17,6 +17,8 @@ pub(super) enum Value {
     Plain(Tree),
     /// The place of an object among all.
     Object(usize),
+    /// The same in a field that is only asked for, never set.
+    Base(usize),
     /// A name that the file does not define.
     Outside(String),
     Function(usize),
@@ -24,9 +26,9 @@ pub(super) enum Value {
     Unknown(usize),
 }
 
-/// An object with fields, a list or a dictionary.
+/// An object with fields, or a list.
 pub(super) struct Object {
-    /// The class or the function that made it: `[]` for a list, `{}` for a dictionary; empty for one of a base.
+    /// The class or the function that made it: `[]` for a list; empty for one of a base.
     pub(super) class: String,
     /// Arguments without names, or the parts of a list.
     pub(super) of: Vec<Value>,
@@ -34,12 +36,10 @@ pub(super) struct Object {
     pub(super) line: usize,
     /// The line that may have set any of its fields.
     pub(super) lost: Option<usize>,
-    /// The object and the field that it is of, if the file has not set it.
-    pub(super) home: Option<(usize, String)>,
 }
 
-/// Parameters of a function, each with its star and its default.
-type Parameters = Vec<(String, &'static str, Option<Value>)>;
+/// A parameter of a function, with its star and its default.
+type Parameter = (String, &'static str, Option<Value>);
 pub(super) type Names = BTreeMap<String, Value>;
 
 /// Operators that assign.
@@ -47,22 +47,20 @@ pub(super) const ASSIGN: &str = "= := += -= *= /= //= %= @= &= |= ^= **= <<= >>=
 /// Decorators that leave the configuration as it is.
 const DECORATORS: &str = "factory autoconvert";
 /// Statements that set nothing.
-const SET_NOTHING: &str = "pass break continue raise global nonlocal";
-/// Statements with blocks that are not followed.
-const COMPOUND: &str = "elif else for while try except finally with class async match case";
+const SET_NOTHING: &str = "pass break continue raise";
+/// Statements that are not followed.
+const COMPOUND: &str = "for while try except finally with class async match case global nonlocal";
 /// The most words and objects of a file that are looked at.
 const MOST_STEPS: usize = 2_000_000;
-const MOST_CALLS: usize = 16;
+const MOST_CALLS: usize = 8;
 
 /// A file as far as it is read.
 #[derive(Default)]
 pub(super) struct Reader<'a> {
     pub(super) objects: Vec<Object>,
-    functions: Vec<(Parameters, &'a [Line])>,
+    functions: Vec<(Vec<Parameter>, &'a [Line])>,
     /// Names of the file, and those of the functions that are read in it.
     pub(super) frames: Vec<Names>,
-    /// Names that functions share, which may have any value.
-    shared: Vec<String>,
     pub(super) line: usize,
     /// Changes so far.
     pub(super) changes: usize,
@@ -87,12 +85,7 @@ pub(super) fn below<'l>(line: &'l Line, all: &mut Vec<&'l Line>) {
 impl<'a> Reader<'a> {
     /// Reads the statements of a file; `steps` were taken before.
     pub(super) fn new(lines: &'a [Line], steps: usize) -> Self {
-        let mut all = Vec::new();
-        lines.iter().for_each(|line| below(line, &mut all));
-        let shared = all.iter().filter(|line| begins(&line.tokens, "global nonlocal"));
-        let shared = shared.flat_map(|line| line.tokens.iter().filter_map(Token::name));
-        let shared = shared.map(str::to_owned).collect();
-        let mut own = Self { frames: vec![Names::new()], shared, steps, ..Self::default() };
+        let mut own = Self { frames: vec![Names::new()], steps, ..Self::default() };
         own.block(lines);
         own
     }
@@ -104,20 +97,32 @@ impl<'a> Reader<'a> {
 
     /// Reads a block up to a `return`, whose value it gives.
     fn block(&mut self, lines: &'a [Line]) -> Option<Value> {
-        let mut at = 0;
-        while let Some(line) = lines.get(at).filter(|_| !self.is_long()) {
+        // Whether the branch of the last `if` is taken, if that is known.
+        let mut taken = None;
+        for (at, line) in lines.iter().enumerate() {
+            if self.is_long() {
+                break;
+            }
             self.line = line.number;
             self.steps += line.tokens.len();
-            let mut next = at + 1;
+            let before = std::mem::take(&mut taken);
             let value = match line.tokens[0].name().unwrap_or_default() {
-                "if" => {
-                    let more =
-                        lines[next..].iter().take_while(|line| begins(&line.tokens, "elif else"));
-                    next += more.count();
-                    self.branch(&lines[at..next])
+                "elif" | "else" if before == Some(true) => {
+                    taken = before;
+                    None
+                }
+                word @ ("if" | "elif" | "else") => {
+                    if word == "if" || before.is_some() {
+                        taken = self.condition(line);
+                    }
+                    match taken {
+                        Some(true) => self.block(&line.block),
+                        Some(false) => None,
+                        None => self.unread(line),
+                    }
                 }
                 "def" => self.define(&lines[..at], line),
-                "from" | "import" => self.import(line, true),
+                "from" | "import" => self.import(&line.tokens),
                 "return" if line.tokens.len() == 1 => Some(Value::Plain(Tree::Null)),
                 "return" => self.read(&line.tokens[1..]).or_else(|| self.unread(line)),
                 word if has(SET_NOTHING, word) => None,
@@ -126,10 +131,9 @@ impl<'a> Reader<'a> {
                 _ if line.block.is_empty() && self.simple(&line.tokens) => None,
                 _ => self.unread(line),
             };
-            at = next;
             if let Some(Value::Unknown(_)) = value {
                 // It may not have returned.
-                lines[at..].iter().for_each(|line| drop(self.unread(line)));
+                lines[at + 1..].iter().for_each(|line| drop(self.unread(line)));
             }
             if value.is_some() {
                 return value;
@@ -138,47 +142,37 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// The branch that is taken, if its condition and those before are known.
-    fn branch(&mut self, lines: &'a [Line]) -> Option<Value> {
-        for (at, line) in lines.iter().enumerate() {
-            let [_, condition @ .., Token::Mark(":")] = line.tokens.as_slice() else { break };
-            let value = if condition.is_empty() {
-                Some(Value::Plain(true.into()))
-            } else {
-                self.read(condition)
-            };
-            match value.and_then(|value| truth(&value)).filter(|_| !line.block.is_empty()) {
-                Some(true) => return self.block(&line.block),
-                Some(false) => {}
-                None => {
-                    return lines[at..].iter().fold(None, |old, line| self.unread(line).or(old));
-                }
-            }
+    /// Whether the condition of a branch holds, if that is known.
+    fn condition(&mut self, line: &Line) -> Option<bool> {
+        let [_, condition @ .., Token::Mark(":")] = line.tokens.as_slice() else { return None };
+        let known = match condition.is_empty() {
+            true => Value::Plain(true.into()),
+            false => self.read(condition)?,
+        };
+        match known {
+            _ if line.block.is_empty() => None,
+            Value::Plain(Tree::Null) => Some(false),
+            Value::Plain(Tree::Bool(is)) => Some(is),
+            _ => None,
         }
-        // One on a line with its condition is not followed.
-        let is_short = lines.iter().any(|line| line.block.is_empty());
-        let all = if is_short { lines } else { &[] };
-        all.iter().fold(None, |old, line| self.unread(line).or(old))
     }
 
-    /// Binds the names of an import; in a branch they may have their old values.
-    pub(super) fn import(&mut self, line: &Line, is_sure: bool) -> Option<Value> {
-        let words = line.tokens.iter().skip_while(|token| !token.is("import")).skip(1);
-        let words: Vec<&Token> = words.filter(|token| !token.is("(") && !token.is(")")).collect();
-        for part in words.split(|token| token.is(",")) {
-            let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };
-            let (Some(first), Some(last)) = (first.name(), last.name()) else {
-                self.lose_all();
-                continue;
-            };
-            let own = if part.iter().any(|word| word.is("as")) { last } else { first };
-            let is_known = is_sure || matches!(self.named(own), Value::Outside(_));
-            let outside = Value::Outside(first.to_owned());
-            self.bind(own, if is_known { outside } else { Value::Unknown(line.number) });
+    /// Binds the names of an import.
+    fn import(&mut self, tokens: &[Token]) -> Option<Value> {
+        if tokens.last()?.is("*") {
+            self.lose_all();
+        }
+        let words = tokens.iter().skip_while(|token| !token.is("import")).skip(1);
+        let words: Vec<&str> = words.filter_map(Token::name).collect();
+        for (at, name) in words.iter().enumerate() {
+            let is_other = at > 1 && words[at - 1] == "as";
+            let of = if is_other { words[at - 2] } else { name };
+            self.bind(name, Value::Outside(of.to_owned()));
         }
         None
     }
 
+    /// Binds the name of a function, which is read if it has no decorator of unknown effect and no words of others.
     fn define(&mut self, above: &[Line], line: &'a Line) -> Option<Value> {
         let name = line.tokens.get(1).and_then(Token::name)?;
         let mut all = Vec::new();
@@ -190,43 +184,32 @@ impl<'a> Reader<'a> {
             words.filter_map(Token::name).last().is_some_and(|word| has(DECORATORS, word))
         };
         let mut decorators = above.iter().rev().take_while(|line| line.tokens[0].is("@"));
-        let is_read = !is_other
-            && self.frames.len() == 1
-            && decorators.all(is_kept)
-            && !line.block.is_empty();
-        let value = match self.parameters(&line.tokens).filter(|_| is_read) {
-            Some(parameters) => {
-                self.functions.push((parameters, &line.block));
+        let is_plain = decorators.all(is_kept) && !line.block.is_empty();
+        let value = match is_plain && !is_other && self.frames.len() == 1 {
+            true => {
+                let end = line.tokens.iter().rposition(|token| token.is(")"))?;
+                let parts = commas(line.tokens.get(3..end)?);
+                let all = parts.filter_map(|part| self.parameter(part)).collect();
+                self.functions.push((all, &line.block));
                 Value::Function(self.functions.len() - 1)
             }
-            None => Value::Unknown(line.number),
+            false => Value::Unknown(line.number),
         };
         self.bind(name, value);
         None
     }
 
-    /// The parameters of a function, if they are read.
-    fn parameters(&mut self, tokens: &[Token]) -> Option<Parameters> {
-        let mut cursor = Cursor { tokens, at: 3, depth: 0 };
-        let mut all = Vec::new();
-        while !cursor.take(")") {
-            let star =
-                ["*", "**", "/"].into_iter().find(|star| cursor.take(star)).unwrap_or_default();
-            if !cursor.is(", )") {
-                let name = cursor.peek()?.name()?.to_owned();
-                cursor.at += 1;
-                if cursor.take(":") {
-                    self.expression(&mut cursor)?;
-                }
-                let default =
-                    if cursor.take("=") { Some(self.expression(&mut cursor)?) } else { None };
-                all.push((name, star, default));
-            }
-            if !cursor.take(",") && !cursor.is(")") {
-                return None;
-            }
-        }
-        Some(all)
+    /// A parameter of a function: its stars, its name and its default; none of one of them alone.
+    fn parameter(&mut self, tokens: &[Token]) -> Option<Parameter> {
+        let star = tokens.iter().find_map(|token| match token {
+            Token::Mark(mark @ ("*" | "**")) => Some(*mark),
+            _ => None,
+        });
+        let name = tokens.iter().take(2).find_map(Token::name)?.to_owned();
+        let sign = tokens.iter().position(|token| token.is("="));
+        let default =
+            sign.map(|at| self.read(&tokens[at + 1..]).unwrap_or(Value::Unknown(self.line)));
+        Some((name, star.filter(|_| tokens[0].name().is_none()).unwrap_or_default(), default))
     }
 
     /// The value of function `at` for its arguments.
@@ -241,11 +224,10 @@ impl<'a> Reader<'a> {
             let value = match star {
                 "*" => self.object("[]", plain.by_ref().collect(), Names::new()),
                 "**" => self.object("{}", Vec::new(), std::mem::take(&mut named)),
-                _ => plain
-                    .next()
-                    .or_else(|| named.remove(&name))
-                    .or(default)
-                    .unwrap_or(Value::Outside(name.clone())),
+                _ => {
+                    let own = plain.next().or_else(|| named.remove(&name)).or(default);
+                    own.unwrap_or(Value::Outside(name.clone()))
+                }
             };
             names.insert(name, value);
         }
@@ -258,44 +240,25 @@ impl<'a> Reader<'a> {
 
     /// Reads an assignment or a call; whether it is one that is read.
     fn simple(&mut self, tokens: &[Token]) -> bool {
-        let mut places = Vec::new();
         let mut depth = 0;
-        for (at, token) in tokens.iter().enumerate() {
+        let is_sign = |(_, token): &(usize, &Token)| {
             depth += token.step();
-            match token {
-                Token::Mark(mark) if depth == 0 && has(ASSIGN, mark) => places.push((at, *mark)),
-                Token::Mark(":") if depth == 0 && places.is_empty() => places.push((at, ":")),
-                Token::Mark(";") => return false,
-                _ => {}
-            }
-        }
-        let Some((last, mark)) = places.last().copied() else { return self.read(tokens).is_some() };
-        if mark == ":" {
-            return true;
-        }
-        let Some(mut value) = self.read(&tokens[last + 1..]) else { return false };
-        if mark != "=" {
-            let Some(old @ Value::Plain(_)) = self.read(&tokens[..last]) else { return false };
-            let operator = Token::Mark(mark.trim_end_matches('='));
-            value = self.value(folded(&operator, &old, &value));
-        }
-        if places[0].1 == ":" {
+            depth == 0
+                && matches!(token, Token::Mark(mark) if has(ASSIGN, mark) || matches!(*mark, ":" | ";"))
+        };
+        let signs: Vec<(usize, &Token)> = tokens.iter().enumerate().filter(is_sign).collect();
+        let (end, begin) = match signs.as_slice() {
+            [] => return self.read(tokens).is_some(),
+            [(at, Token::Mark("="))] => (*at, at + 1),
             // The type stands between.
-            places.truncate(1);
-        }
-        let mut begin = 0;
-        places.into_iter().all(|(end, _)| {
-            let target = &tokens[std::mem::replace(&mut begin, end + 1)..end];
-            self.assign(target, &value)
-        })
-    }
-
-    /// Gives a target its value; whether it is one that is read.
-    fn assign(&mut self, target: &[Token], value: &Value) -> bool {
-        match target {
-            [Token::Name(name)] => self.bind(name, value.clone()),
+            [(at, Token::Mark(":")), (sign, Token::Mark("="))] => (*at, sign + 1),
+            _ => return false,
+        };
+        let Some(value) = self.read(&tokens[begin..]) else { return false };
+        match &tokens[..end] {
+            [Token::Name(name)] => self.bind(name, value),
             [owner @ .., Token::Mark("."), Token::Name(field)] => match self.read(owner) {
-                Some(Value::Object(at)) => self.set(at, field, value.clone()),
+                Some(Value::Object(at)) => self.set(at, field, value),
                 Some(_) => self.unset(field),
                 None => return false,
             },
@@ -316,27 +279,14 @@ impl<'a> Reader<'a> {
 
     /// The value of `name`.
     pub(super) fn named(&self, name: &str) -> Value {
-        if self.shared.iter().any(|own| own == name) {
-            return Value::Unknown(self.line);
-        }
-        if name == "__name__" {
-            return Value::Plain(Tree::from("recipe"));
-        }
         let own = self.frames.last().and_then(|own| own.get(name));
         let value = own.or_else(|| self.frames[0].get(name)).cloned();
         value.unwrap_or_else(|| Value::Outside(name.to_owned()))
     }
 
     pub(super) fn object(&mut self, class: &str, of: Vec<Value>, fields: Names) -> Value {
-        let line = self.line;
-        self.objects.push(Object {
-            class: class.to_owned(),
-            of,
-            fields,
-            line,
-            lost: None,
-            home: None,
-        });
+        let (class, line) = (class.to_owned(), self.line);
+        self.objects.push(Object { class, of, fields, line, lost: None });
         Value::Object(self.objects.len() - 1)
     }
 }

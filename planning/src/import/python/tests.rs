@@ -94,3 +94,37 @@ fn a_configuration_that_python_writes_is_read() {
     let wrong = read_named(("any.json", "{\"debubble_recipe\": 1}"), &[], &Given::default());
     assert!(wrong.err().unwrap().message.contains("no configuration"));
 }
+
+#[test]
+fn deep_nesting_is_read_or_refused_in_a_small_stack() {
+    let many = |text: &str, count: usize| text.repeat(count);
+    // As deep as is read: functions that call each other below conditions, within brackets.
+    let mut deep = "ConfigContainer\nfrom x import y\n".to_owned();
+    for at in 0..20 {
+        deep += &format!("def f{at}(c):\n");
+        let conditions = (1..44).map(|depth| format!("{}if True:\n", many(" ", depth)));
+        deep.extend(conditions);
+        deep +=
+            &format!("{}c.a = {}f{}(c){}\n", many(" ", 44), many("[", 44), at + 1, many("]", 44));
+    }
+    deep += "def recipe():\n    c = y()\n    f0(c)\n    return c\n";
+    let head = "ConfigContainer\ndef recipe():\n";
+    let texts = [
+        deep,
+        format!("{head}    return {}1{}\n", many("(", 100_000), many(")", 100_000)),
+        format!("{head}    return {}1\n", many("not ", 50_000)),
+        format!("{head}    return 1{}\n", many(" if 1 else 2", 20_000)),
+        format!("{head}    return a{}\n", many(".b", 90_000)),
+        format!("{head}    return a{}\n", many("()", 90_000)),
+        format!("{head}    a{} = 1\n", many("[0]", 60_000)),
+        (0..600).map(|depth| format!("{}if x:\n", many(" ", depth))).collect(),
+        format!("{head}    return {}\n", many("lambda: ", 20_000)),
+        format!("Running with args: {{'a': {}", many("{'a': [", 20_000)),
+        format!("Running with args: {}1{}\n", many("{'a': ", 47), many("}", 47)),
+    ];
+    for text in texts {
+        let own = move || read_named(("a.py", &text), &[], &Given::default()).is_err();
+        let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(own);
+        assert!(thread.unwrap().join().unwrap());
+    }
+}

@@ -1,4 +1,4 @@
-//! Words of Python, in lines with the blocks below them.
+//! Words of Python, in statements with the blocks below them.
 
 /// A word.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,7 +45,7 @@ const MARKS: &str = "**= //= >>= <<= ... -> := == != <= >= += -= *= /= %= @= &= 
                      + - * / % @ & | ^ ~ < > = ( ) [ ] { } , : . ;";
 const MOST_TOKENS: usize = 200_000;
 /// The deepest nesting of brackets and of blocks.
-const MOST_DEEP: usize = 64;
+const MOST_DEEP: usize = 48;
 
 /// The statements of `text`.
 ///
@@ -62,24 +62,21 @@ pub(super) fn lines(text: &str) -> Result<Vec<Line>, String> {
         if words > MOST_TOKENS || stack.len() > MOST_DEEP {
             return Err("it is too long to be read".to_owned());
         }
-        if line.tokens.is_empty() {
-            continue;
+        if !line.tokens.is_empty() {
+            close(&mut stack, line.indent);
+            stack.push(line);
         }
-        while stack.len() > 1 && stack.last().is_some_and(|above| above.indent >= line.indent) {
-            close(&mut stack);
-        }
-        stack.push(line);
     }
-    while stack.len() > 1 {
-        close(&mut stack);
-    }
+    close(&mut stack, 0);
     Ok(stack.pop().map(|all| all.block).unwrap_or_default())
 }
 
-/// Puts the last line in the block of the one above it.
-fn close(stack: &mut Vec<Line>) {
-    if let Some((line, above)) = stack.pop().zip(stack.last_mut()) {
-        above.block.push(line);
+/// Puts the last lines in the blocks of those above, as far as they are not above a line of this indent.
+fn close(stack: &mut Vec<Line>, indent: usize) {
+    while stack.len() > 1 && stack.last().is_some_and(|above| above.indent >= indent) {
+        if let Some((line, above)) = stack.pop().zip(stack.last_mut()) {
+            above.block.push(line);
+        }
     }
 }
 
@@ -98,7 +95,7 @@ impl<'a> Reader<'a> {
         while let Some(first) = self.rest.chars().next() {
             if first == '\n' && depth == 0 {
                 self.skip(1);
-                return Ok(Line { number, indent, tokens, block: Vec::new() });
+                break;
             }
             let token = self.word(first)?;
             depth += token.as_ref().map_or(0, Token::step);

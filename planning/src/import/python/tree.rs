@@ -51,39 +51,27 @@ impl Reader<'_> {
             }
             Value::Outside(name) => return json!({ "class": name, LINE: self.line }),
             Value::Function(_) => return json!({ "class": "function", LINE: self.line }),
-            Value::Object(at) => *at,
+            Value::Object(at) | Value::Base(at) => *at,
         };
         let own = &self.objects[at];
-        let mut parts =
-            own.of.iter().map(|part| self.tree(part, depth + 1, count)).collect::<Vec<_>>();
+        let parts: Tree = own.of.iter().map(|part| self.tree(part, depth + 1, count)).collect();
         if own.class == "[]" {
-            return own.lost.map_or(Tree::Array(parts), |line| json!({ UNREAD: line }));
+            return own.lost.map_or(parts, |line| json!({ UNREAD: line }));
         }
-        let mut all = Map::new();
-        if own.class != "{}" {
-            all.insert("class".to_owned(), Tree::from(own.class.as_str()));
-            all.insert("of".to_owned(), Tree::Array(std::mem::take(&mut parts)));
-            all.insert(LINE.to_owned(), Tree::from(own.line));
-        }
+        let made = [("class", own.class.as_str().into()), ("of", parts), (LINE, own.line.into())];
+        let made = made.into_iter().filter(|_| own.class != "{}");
+        let mut all: Map<String, Tree> = made.map(|(key, own)| (key.to_owned(), own)).collect();
         all.extend(own.lost.map(|line| (LOST.to_owned(), Tree::from(line))));
-        for (key, field) in
-            own.fields.iter().filter(|(key, field)| !self.is_of_base(at, key, field))
-        {
+        for (key, field) in own.fields.iter().filter(|(_, field)| !self.is_of_base(field)) {
             all.insert(key.clone(), self.tree(field, depth + 1, count));
         }
         Tree::Object(all)
     }
 
     /// Whether a field is only asked for, never set.
-    fn is_of_base(&self, at: usize, key: &str, field: &Value) -> bool {
-        let Value::Object(own) = field else { return false };
-        let own = &self.objects[*own];
-        let is_home = own.home.as_ref().is_some_and(|(home, name)| *home == at && name == key);
-        is_home
-            && own.lost.is_none()
-            && own.fields.iter().all(|(key, inner)| match field {
-                Value::Object(at) => self.is_of_base(*at, key, inner),
-                _ => false,
-            })
+    fn is_of_base(&self, field: &Value) -> bool {
+        let Value::Base(at) = field else { return false };
+        let own = &self.objects[*at];
+        own.lost.is_none() && own.fields.values().all(|field| self.is_of_base(field))
     }
 }

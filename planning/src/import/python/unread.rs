@@ -1,7 +1,5 @@
 //! Statements that are not read: what they may set is not known from there on.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::expression::PURE;
 use super::reader::{ASSIGN, Reader, Value, begins, below, has};
 use super::tokens::{Line, Token};
@@ -11,66 +9,24 @@ pub(super) const ANYTHING: &str = "exec eval compile globals locals vars delattr
 /// Words before brackets that are no call.
 const WORDS: &str =
     "if elif else and or not in is return while for with assert except del match case raise";
+/// Words behind which names are bound, up to the end of the statement.
+const BINDING: &str = "with except del case async class def import from match global nonlocal as";
 
 impl Reader<'_> {
-    /// The objects that `values` hold; none if they may hold any.
-    pub(super) fn reached<'v>(
-        &self,
-        values: impl Iterator<Item = &'v Value>,
-    ) -> Option<BTreeSet<usize>> {
-        let mut all: Vec<&Value> = values.collect();
-        let mut seen = BTreeSet::new();
-        while let Some(value) = all.pop() {
-            match value {
-                Value::Unknown(_) | Value::Function(_) => return None,
-                Value::Object(at) if seen.insert(*at) => {
-                    let own = &self.objects[*at];
-                    all.extend(own.of.iter().chain(own.fields.values()));
-                    // It may be a method of the object above.
-                    seen.extend(
-                        own.home.iter().filter(|_| own.fields.is_empty()).map(|(home, _)| *home),
-                    );
-                }
-                _ => {}
-            }
-        }
-        Some(seen)
-    }
-
-    /// Takes all that `value` holds as not known, and all if it may be anything.
-    fn lose(&mut self, value: &Value) {
-        match value {
-            Value::Outside(name) if !has(ANYTHING, name) => {}
-            value => self.lose_reached(std::iter::once(value)),
-        }
-    }
-
-    /// Takes all objects that `values` hold as not known, and all if they may hold any.
-    pub(super) fn lose_reached<'v>(&mut self, values: impl Iterator<Item = &'v Value>) {
-        match self.reached(values) {
-            Some(all) => all.into_iter().for_each(|at| self.lose_one(at)),
-            None => self.lose_all(),
-        }
-    }
-
+    /// Takes all as not known: fields of objects, parts of lists, and names.
     pub(super) fn lose_all(&mut self) {
-        (0..self.objects.len()).for_each(|at| self.lose_one(at));
-        let line = self.line;
-        self.steps += self.frames.iter().map(BTreeMap::len).sum::<usize>();
-        let all = self.frames.iter_mut().flat_map(BTreeMap::values_mut);
-        all.filter(|own| matches!(own, Value::Plain(_)))
-            .for_each(|own| *own = Value::Unknown(line));
-    }
-
-    pub(super) fn lose_one(&mut self, at: usize) {
         self.changes += 1;
-        let (line, own) = (self.line, &mut self.objects[at]);
-        self.steps += own.fields.len() + own.of.len() + 1;
-        own.lost = Some(line);
-        let parts = own.of.iter_mut().filter(|_| own.class == "[]");
-        let all = parts.chain(own.fields.values_mut());
-        all.filter(|own| !matches!(own, Value::Object(_)))
-            .for_each(|own| *own = Value::Unknown(line));
+        let lost = Value::Unknown(self.line);
+        for own in &mut self.objects {
+            self.steps += own.fields.len() + own.of.len() + 1;
+            own.lost = Some(self.line);
+            let parts = own.of.iter_mut().filter(|_| own.class == "[]");
+            let all = parts.chain(own.fields.values_mut());
+            all.filter(|own| !matches!(own, Value::Object(_) | Value::Base(_)))
+                .for_each(|own| own.clone_from(&lost));
+        }
+        let names = self.frames.iter_mut().flat_map(|own| own.values_mut());
+        names.filter(|own| matches!(own, Value::Plain(_))).for_each(|own| own.clone_from(&lost));
     }
 
     /// Takes `field` of every object as not known.
@@ -84,83 +40,72 @@ impl Reader<'_> {
         let mut all = Vec::new();
         below(line, &mut all);
         self.line = line.number;
-        for line in &all {
-            match begins(&line.tokens, "from import") {
-                true => drop(self.import(line, false)),
-                false => self.scan(&line.tokens),
-            }
-        }
         // A loop may come by once more, with other names.
-        all.iter().for_each(|line| self.called(&line.tokens));
+        all.iter().chain(&all).for_each(|line| self.scan(&line.tokens));
         let mut words = all.iter().flat_map(|line| &line.tokens);
         let is_inner = self.frames.len() > 1 && words.any(|word| word.is("return"));
         is_inner.then_some(Value::Unknown(line.number))
     }
 
-    /// Takes what `tokens` may set as not known.
+    /// Whether `tokens` may hold an object that is not new.
+    pub(super) fn has_objects(&self, tokens: &[Token]) -> bool {
+        tokens.iter().enumerate().any(|(at, token)| {
+            let is_field = at > 0 && tokens[at - 1].is(".");
+            let is_key = tokens.get(at + 1).is_some_and(|next| next.is("="));
+            let name = token.name().filter(|_| !is_field && !is_key);
+            name.is_some_and(|name| match self.named(name) {
+                Value::Outside(name) => has(ANYTHING, &name),
+                value => !matches!(value, Value::Plain(_)),
+            })
+        })
+    }
+
+    /// Whether an operator may change the object in `tokens`, not only the field or the name.
+    fn is_changed(&mut self, tokens: &[Token]) -> bool {
+        match self.read(tokens) {
+            Some(Value::Object(at)) => !self.objects[at].class.is_empty(),
+            // It is this statement that has made it unknown.
+            Some(Value::Unknown(line)) => line != self.line,
+            value => !matches!(value, Some(Value::Plain(_))),
+        }
+    }
+
+    /// Takes what `tokens` may set as not known: all where they call, else names and fields that they assign.
     pub(super) fn scan(&mut self, tokens: &[Token]) {
         self.steps += tokens.len();
-        self.written(tokens);
-        self.called(tokens);
-    }
-
-    /// Takes the names and fields that `tokens` assign as not known.
-    fn written(&mut self, tokens: &[Token]) {
-        let mut is_target = vec![begins(tokens, "del case"); tokens.len()];
-        let (mut depth, mut is_for) = (0, false);
-        for (at, token) in tokens.iter().enumerate() {
-            depth += token.step();
-            is_for = token.is("for") || is_for && !token.is("in");
-            is_target[at] |= is_for
-                || at > 0 && ["as", "def", "class"].iter().any(|word| tokens[at - 1].is(word));
-            match token {
-                Token::Mark(":=") => is_target[at.saturating_sub(1)] = true,
-                Token::Mark(mark) if depth == 0 && has(ASSIGN, mark) => {
-                    is_target[..at].fill(true);
-                    // A list changes where it lies.
-                    if *mark != "=" {
-                        let old = self.read(&tokens[..at]).unwrap_or(Value::Unknown(self.line));
-                        let is_of_base = |at: &usize| self.objects[*at].home.is_some();
-                        if !matches!(&old, Value::Object(at) if is_of_base(at)) {
-                            self.lose(&old);
-                        }
-                    }
-                }
-                _ => {}
-            }
-        }
-        for (at, token) in tokens.iter().enumerate().filter(|(at, _)| is_target[*at]) {
-            let is_field = at > 0 && tokens[at - 1].is(".");
-            match (token, tokens.get(at + 1)) {
-                (Token::Text(key), _) => self.unset(key),
-                (Token::Name(_), Some(Token::Mark("."))) => {}
-                (Token::Name(name), Some(Token::Mark("["))) if !is_field => {
-                    self.lose(&self.named(name));
-                }
-                (Token::Name(field), _) if is_field => self.unset(field),
-                (Token::Name(name), _) => self.bind(name, Value::Unknown(self.line)),
-                _ => {}
-            }
-        }
-    }
-
-    /// Takes what calls in `tokens` may change as not known.
-    fn called(&mut self, tokens: &[Token]) {
         let is_own = |word: &str| self.frames.iter().any(|own| own.contains_key(word));
         let is_pure = |word: &str| has(WORDS, word) || has(PURE, word) && !is_own(word);
-        let is_call = |pair: &[Token]| match &pair[0] {
-            Token::Name(word) => pair[1].is("(") && !is_pure(word),
-            before => pair[1].is("(") && (before.is(")") || before.is("]")),
+        let is_call = |pair: &[Token]| {
+            let is_value = pair[0].is(")") || pair[0].is("]");
+            pair[1].is("(") && pair[0].name().map_or(is_value, |word| !is_pure(word))
         };
-        if begins(tokens, "def class") || !tokens.windows(2).any(is_call) {
-            return;
+        let is_called = !begins(tokens, "def class") && tokens.windows(2).any(is_call);
+        let mut depth = 0;
+        let is_sign = |token: &Token| {
+            depth += token.step();
+            matches!(token, Token::Mark(mark) if has(ASSIGN, mark)) && depth == 0
+        };
+        let signs: Vec<bool> = tokens.iter().map(is_sign).collect();
+        let end = signs.iter().rposition(|is_it| *is_it).unwrap_or(0);
+        // A list changes where it lies.
+        let is_changed = end > 0 && !tokens[end].is("=") && self.is_changed(&tokens[..end]);
+        if is_changed || is_called && self.has_objects(tokens) {
+            self.lose_all();
         }
+        let (mut is_all, mut is_for) = (false, false);
         for (at, token) in tokens.iter().enumerate() {
+            let is = |at: Option<usize>, word: &str| {
+                at.and_then(|at| tokens.get(at)).is_some_and(|own| own.is(word))
+            };
+            let (before, behind) = (at.checked_sub(1), Some(at + 1));
+            is_for = token.is("for") || is_for && !token.is("in");
+            let is_target = at < end || is_for || is_all || is(behind, ":=");
+            is_all |= token.name().is_some_and(|word| has(BINDING, word)) && !is(before, ".");
             match token {
-                Token::Name(name) if at == 0 || !tokens[at - 1].is(".") => {
-                    self.lose(&self.named(name));
-                }
-                Token::Text(key) => self.unset(key),
+                _ if !is_target || is(behind, ".") => {}
+                Token::Mark("[") => self.lose_all(),
+                Token::Name(field) if is(before, ".") => self.unset(field),
+                Token::Name(name) => self.bind(name, Value::Unknown(self.line)),
                 _ => {}
             }
         }

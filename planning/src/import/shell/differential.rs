@@ -55,7 +55,7 @@ enum Outcome {
 }
 
 fn outcome(script: &str, real: &Real) -> Outcome {
-    let Ok(own) = read(script, &BTreeMap::new()) else { return Outcome::Refused };
+    let Ok(own) = read(script, &BTreeMap::new(), &|_| None) else { return Outcome::Refused };
     let own: Vec<_> = own.commands.iter().filter(|words| words[0] == "torchrun").collect();
     if own.iter().any(|words| words.concat().contains(MANY)) {
         return Outcome::Refused;
@@ -78,9 +78,13 @@ fn outcome(script: &str, real: &Real) -> Outcome {
 fn drawn_scripts_launch_what_bash_launches() {
     #[allow(clippy::disallowed_methods)] // How many cases a test tries is no question.
     let times = std::env::var("DEBUBBLE_CASES").map_or(1, |times| times.parse::<usize>().unwrap());
-    let mut draw = Draw::new(0x9e37_79b9_7f4a_7c15);
+    let mut draw = Draw::new(0);
     let (mut equal, mut refused, mut ended) = (0, 0, 0);
     for number in 0..400 * times {
+        if number % 400 == 0 {
+            let seed = u64::try_from(number / 400 + 1).unwrap();
+            draw = Draw::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        }
         let script = draw.script();
         let Some(real) = run(&script) else {
             println!("skipped: there is no bash");
@@ -93,7 +97,7 @@ fn drawn_scripts_launch_what_bash_launches() {
             Outcome::Wrong => panic!(
                 "{number}:\n{script}\nbash: {:?}\nhere: {:?}",
                 real.launches,
-                read(&script, &BTreeMap::new()).map(|own| own.commands)
+                read(&script, &BTreeMap::new(), &|_| None).map(|own| own.commands)
             ),
         }
     }
@@ -102,7 +106,7 @@ fn drawn_scripts_launch_what_bash_launches() {
 }
 
 /// Scripts of a form that is followed to the end; `N` is a number.
-const FOLLOWED: [&str; 24] = [
+const FOLLOWED: [&str; 23] = [
     "A=1\nif [ ! $A = 1 ]; then A=N; fi",
     "if [ $B -eq 2 ]; then A=N; else A=4; fi; C=32",
     "if [ $B -eq 3 ]; then A=1; elif [ $B -eq 2 ]; then A=N; else A=4; fi",
@@ -111,7 +115,6 @@ const FOLLOWED: [&str; 24] = [
     "K=b\ncase \"$K\" in\n a|b)\n  A=N\n  ;;\n *)\n  A=4\n  ;;\nesac",
     "export A=N B=1",
     ": '\nA=N\n'",
-    "for i in 1 2\ndo\n  A=$((A*N))\ndone",
     "set_a() {\n A=N\n}\nset_a",
     "cat > /dev/null <<EOF\nA=N\nEOF",
     "K=N1\nA=${K%1}",
@@ -124,7 +127,7 @@ const FOLLOWED: [&str; 24] = [
     "[ $B = 2 ] || A=N",
     "L=(\n  1 # --x \\\n  N\n)",
     "# A=4 \\\nA=N",
-    "A=${B:+N}; C=${B/2/N}; D=${C:0:1}",
+    "A=${B:+N}",
     "eval \"A=N\"",
     "X=8 Y=\"it's N\"; A=\"$Y\"",
 ];

@@ -5,10 +5,10 @@ use std::rc::Rc;
 use super::scan::{Parser, is_name};
 
 /// Words that begin no simple command.
-const RESERVED: [&str; 9] = ["then", "do", "done", "fi", "else", "elif", "esac", "}", "in"];
+const RESERVED: [&str; 11] =
+    ["then", "do", "done", "fi", "else", "elif", "esac", "}", "in", "select", "coproc"];
 
 /// A command, simple or compound. Words are as they are written, to be expanded.
-#[derive(PartialEq, Eq)]
 pub(super) enum Node {
     Simple(Simple),
     /// Commands one after another.
@@ -21,32 +21,57 @@ pub(super) enum Node {
     /// A command in a shell of its own.
     Apart(Box<Self>),
     If(Vec<(Self, Self)>, Option<Box<Self>>),
-    Case(String, Vec<(Vec<String>, Self)>),
-    /// A loop over words; without them, over the arguments of the script.
-    For(String, Option<Vec<String>>, Box<Self>),
-    Loop(Loop),
+    /// Whether a word is like one of the patterns, the condition of an arm of `case`.
+    Match(Rc<str>, Vec<String>),
+    /// A loop over words.
+    For(String, Vec<String>, Box<Self>),
+    /// A loop on a condition: its name, that and its body.
+    Loop(&'static str, Box<Self>, Box<Self>),
     Function(String, Rc<Self>),
     Sum(String),
     Test(Vec<String>),
 }
 
-/// A loop on a condition.
-#[derive(PartialEq, Eq)]
-pub(super) struct Loop {
-    pub(super) name: &'static str,
-    pub(super) condition: Box<Node>,
-    pub(super) body: Box<Node>,
-    /// The sum at the end of each round.
-    pub(super) step: Option<String>,
-}
-
 /// A simple command.
-#[derive(PartialEq, Eq, Default)]
+#[derive(Default)]
 pub(super) struct Simple {
     pub(super) assigned: Vec<String>,
     pub(super) words: Vec<String>,
     /// The text of a here-document, and whether values are expanded in it.
     pub(super) input: Option<(String, bool)>,
+}
+
+impl Node {
+    /// The commands of which it is made; none of a function.
+    pub(super) fn parts(&self) -> Vec<&Self> {
+        match self {
+            Self::List(all) | Self::Pipe(all) => all.iter().collect(),
+            Self::Joined(first, more) => {
+                std::iter::once(&**first).chain(more.iter().map(|(_, node)| node)).collect()
+            }
+            Self::Not(inner) | Self::Apart(inner) | Self::For(_, _, inner) => vec![inner],
+            Self::If(arms, last) => {
+                let arms = arms.iter().flat_map(|(condition, body)| [condition, body]);
+                arms.chain(last.as_deref()).collect()
+            }
+            Self::Loop(_, condition, body) => vec![condition, body],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The words in it that are expanded.
+    pub(super) fn words(&self) -> Vec<&str> {
+        let (first, all): (_, &[String]) = match self {
+            Self::Simple(own) => {
+                let all = own.assigned.iter().chain(&own.words);
+                return all.map(String::as_str).collect();
+            }
+            Self::Match(word, patterns) => (Some(&**word), patterns),
+            Self::For(_, words, _) | Self::Test(words) => (None, words),
+            _ => (None, &[]),
+        };
+        first.into_iter().chain(all.iter().map(String::as_str)).collect()
+    }
 }
 
 impl Parser<'_> {
@@ -75,12 +100,12 @@ impl Parser<'_> {
         })
     }
 
-    /// The same, of one command at least.
+    /// One command at least, up to one of `ends`, of which a single one is read.
     fn some(&mut self, ends: &[&str]) -> Result<Node, String> {
-        match self.list(ends)? {
-            Node::List(all) if all.is_empty() => self.wrong(),
-            list => Ok(list),
-        }
+        let list = self.list(ends)?;
+        let is_empty = matches!(&list, Node::List(all) if all.is_empty());
+        let is_closed = ends.len() > 1 || self.keyword(ends[0]);
+        if is_empty || !is_closed { self.wrong() } else { Ok(list) }
     }
 
     fn joined(&mut self) -> Result<Node, String> {
@@ -141,30 +166,21 @@ impl Parser<'_> {
             return Ok(Some(Node::Sum(sum)));
         }
         Ok(Some(if self.take("(") {
-            let list = self.some(&[")"])?;
-            self.expect(")")?;
-            Node::Apart(Box::new(list))
+            Node::Apart(Box::new(self.some(&[")"])?))
         } else if self.keyword("{") {
-            let list = self.some(&["}"])?;
-            self.expect("}")?;
-            list
+            self.some(&["}"])?
         } else if self.keyword("[[") {
             self.test()?
         } else if self.keyword("if") {
             self.branches()?
         } else if self.keyword("for") {
             self.for_loop()?
-        } else if self.keyword("select") {
-            let (name, _) = self.header()?;
-            Node::For(name, Some(vec!["$(:)".to_owned()]), self.body()?)
         } else if self.keyword("while") {
             self.loop_while("while")?
         } else if self.keyword("until") {
             self.loop_while("until")?
         } else if self.keyword("case") {
             self.case()?
-        } else if self.keyword("coproc") {
-            Node::Apart(Box::new(self.deeper(Self::command)?))
         } else if self.keyword("function") {
             self.blanks();
             let name = self.word()?.unwrap_or_default();
@@ -188,101 +204,68 @@ impl Parser<'_> {
     fn branches(&mut self) -> Result<Node, String> {
         let mut arms = Vec::new();
         loop {
-            let condition = self.some(&["then"])?;
-            self.expect("then")?;
-            arms.push((condition, self.some(&["elif", "else", "fi"])?));
+            arms.push((self.some(&["then"])?, self.some(&["elif", "else", "fi"])?));
             if self.keyword("elif") {
                 continue;
             }
-            let last = self.keyword("else").then(|| self.some(&["fi"])).transpose()?;
-            self.expect("fi")?;
-            return Ok(Node::If(arms, last.map(Box::new)));
+            let is_last = self.keyword("else");
+            let last = is_last.then(|| self.some(&["fi"]).map(Box::new)).transpose()?;
+            return if is_last || self.keyword("fi") {
+                Ok(Node::If(arms, last))
+            } else {
+                self.wrong()
+            };
         }
     }
 
     fn for_loop(&mut self) -> Result<Node, String> {
         self.blanks();
         if let Some(sums) = self.sum("((") {
-            let mut sums = sums.split(';').map(|sum| sum.trim().to_owned());
-            let mut next = || sums.next().unwrap_or_default();
-            let (first, condition, step) = (next(), next(), next());
-            let one = |sum: &str| match sum {
-                "" => Node::List(Vec::new()),
-                sum => Node::Sum(sum.to_owned()),
-            };
-            self.lines_and_semicolon();
-            let body = self.body()?;
-            let condition = Box::new(one(if condition.is_empty() { "1" } else { &condition }));
-            let own = Loop { name: "for", condition, body, step: Some(step) };
-            return Ok(Node::List(vec![one(&first), Node::Loop(own)]));
+            return Ok(Node::Loop("for", Box::new(Node::Sum(sums)), self.body()?));
         }
-        let (name, words) = self.header()?;
+        let Some(name) = self.word()?.filter(|name| is_name(name)) else { return self.wrong() };
+        self.lines();
+        let words = match self.keyword("in") {
+            true => self.words(false)?,
+            false => vec!["\"$@\"".to_owned()],
+        };
         Ok(Node::For(name, words, self.body()?))
     }
 
-    /// The variable of a loop, and its words.
-    fn header(&mut self) -> Result<(String, Option<Vec<String>>), String> {
-        self.blanks();
-        let name = self.word()?.filter(|name| is_name(name));
-        let Some(name) = name else { return self.wrong() };
-        self.lines();
-        let mut words = None;
-        if self.keyword("in") {
-            let mut all = Vec::new();
-            self.blanks();
-            while let Some(word) = self.word()? {
-                all.push(word);
-                self.blanks();
-            }
-            words = Some(all);
-        }
-        self.lines_and_semicolon();
-        Ok((name, words))
-    }
-
-    fn lines_and_semicolon(&mut self) {
+    fn body(&mut self) -> Result<Box<Node>, String> {
         self.blanks();
         self.take(";");
         self.lines();
-    }
-
-    fn body(&mut self) -> Result<Box<Node>, String> {
-        let (open, close) = if self.is_at("{") { ("{", "}") } else { ("do", "done") };
-        self.expect(open)?;
-        let list = self.some(&[close])?;
-        self.expect(close)?;
-        Ok(Box::new(list))
+        let close = if self.keyword("{") { "}" } else { "done" };
+        if close == "done" {
+            self.expect("do")?;
+        }
+        self.some(&[close]).map(Box::new)
     }
 
     fn loop_while(&mut self, name: &'static str) -> Result<Node, String> {
-        let condition = Box::new(self.some(&["do"])?);
-        Ok(Node::Loop(Loop { name, condition, body: self.body()?, step: None }))
+        let condition = self.list(&["do"])?;
+        Ok(Node::Loop(name, Box::new(condition), self.body()?))
     }
 
     fn case(&mut self) -> Result<Node, String> {
         self.blanks();
-        let Some(word) = self.word()? else { return self.wrong() };
+        let Some(word) = self.word()?.map(Rc::from) else { return self.wrong() };
         self.lines();
         self.expect("in")?;
         let mut arms = Vec::new();
         loop {
             self.lines();
             if self.keyword("esac") {
-                return Ok(Node::Case(word, arms));
+                return Ok(Node::If(arms, None));
             }
             self.take("(");
-            let mut patterns = Vec::new();
-            loop {
-                self.blanks();
-                let Some(pattern) = self.word()? else { return self.wrong() };
-                patterns.push(pattern);
-                self.blanks();
-                if !self.take("|") {
-                    break;
-                }
+            let mut patterns = self.words(false)?;
+            while self.take("|") {
+                patterns.append(&mut self.words(false)?);
             }
             self.expect(")")?;
-            arms.push((patterns, self.list(&[";;", ";&", "esac"])?));
+            arms.push((Node::Match(Rc::clone(&word), patterns), self.list(&[";;", ";&", "esac"])?));
             if self.rest().starts_with(";&") || self.rest().starts_with(";;&") {
                 return self.wrong();
             }
@@ -298,7 +281,10 @@ impl Parser<'_> {
             let sign = ["&&", "||", "(", ")", "<", ">"].into_iter().find(|sign| self.take(sign));
             let token = match sign {
                 Some(sign) => Some(sign.to_owned()),
-                None if all.last().is_some_and(|last| last == "=~") => Some(self.regex()),
+                None if all.last().is_some_and(|last| last == "=~") => {
+                    self.at += self.rest().find([' ', '\t', '\n']).unwrap_or(self.rest().len());
+                    Some("regex".to_owned())
+                }
                 None => self.word()?,
             };
             match token {
@@ -326,7 +312,7 @@ impl Parser<'_> {
                 continue;
             }
             is_begun = true;
-            if own.words.is_empty() && super::assign::parts(&word).is_some() {
+            if own.words.is_empty() && super::commands::parts(&word).is_some() {
                 own.assigned.push(word);
                 continue;
             }

@@ -1,158 +1,131 @@
 //! Follows the tree of a script: what is known is done, and what only a run knows leaves unknown what it may change.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use super::Script;
 use super::parse::Node;
 use super::scan::DEEPEST;
-use super::state::{State, Truth, Value};
-use super::{MOST_BYTES, MOST_WORK, Script};
+use super::value::{State, Truth};
 
-/// How a command goes on.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Flow {
-    Next,
-    Break(usize),
-    Continue(usize),
-    Return,
-    Exit,
-}
+/// The most steps of following, and bytes of words that are looked at.
+const MOST_WORK: usize = 64 << 20;
+/// Steps for which a byte counts that is kept: values that name values may grow without end.
+const WORK_OF_A_BYTE: usize = 16;
 
-pub(super) type Followed = Result<Flow, String>;
+/// Whether the script ends.
+pub(super) type Ended = Result<bool, String>;
 
 /// Follows a script.
 pub(super) struct Reader<'g> {
     pub(super) script: Script,
     pub(super) given: &'g BTreeMap<String, String>,
+    /// The text of a file beside the script.
+    pub(super) beside: &'g dyn Fn(&str) -> Option<String>,
     pub(super) state: State,
     pub(super) status: Truth,
     pub(super) depth: u32,
     pub(super) used: usize,
-    pub(super) bytes: usize,
-    /// Parts that only a run decides on, from outside.
-    pub(super) parts: Vec<String>,
-    /// The name of what the last condition lacks.
+    /// The name of what the last condition lacks; one that holds takes it as not set.
     pub(super) doubt: Option<String>,
-    /// Whether the last condition holds as the environment lacks a variable.
-    pub(super) assumed: Cell<bool>,
-    /// The states in which loops and functions may be left early.
-    pub(super) escaped: Option<State>,
-    /// Whether a failure is looked at.
-    tested: usize,
-    /// The loops that run in this function.
-    pub(super) loops: usize,
-    /// Whether the script's own arguments were asked for.
-    pub(super) alone: bool,
+    /// Whether it is in a file beside the script.
+    pub(super) in_file: bool,
 }
 
-impl<'g> Reader<'g> {
-    pub(super) fn new(
-        given: &'g BTreeMap<String, String>,
-        variables: BTreeMap<String, Value>,
-    ) -> Self {
-        Self {
-            script: Script::default(),
-            given,
-            state: State { variables, ..State::default() },
-            status: Truth::Yes,
-            depth: 0,
-            used: 0,
-            bytes: 0,
-            parts: Vec::new(),
-            doubt: None,
-            assumed: Cell::new(false),
-            escaped: None,
-            tested: 0,
-            loops: 0,
-            alone: false,
-        }
-    }
-
+impl Reader<'_> {
     pub(super) fn work(&mut self, amount: usize) -> Result<(), String> {
         self.used = self.used.saturating_add(amount);
         match self.used > MOST_WORK {
-            true => Err("its loops and values go beyond what is followed".to_owned()),
+            true => Err("its commands and values go beyond what is followed".to_owned()),
             false => Ok(()),
         }
     }
 
     /// Counts `words` that are kept.
     pub(super) fn spend(&mut self, words: &[String]) -> Result<(), String> {
-        self.bytes += words.iter().map(|word| word.len() + 1).sum::<usize>();
-        match self.bytes > MOST_BYTES {
-            true => Err(format!("its values grow beyond {} MiB", MOST_BYTES >> 20)),
-            false => Ok(()),
-        }
+        self.work(words.iter().map(|word| WORK_OF_A_BYTE * (word.len() + 1)).sum())
     }
 
-    pub(super) fn follow(&mut self, node: &Node) -> Followed {
-        self.work(1)?;
-        if self.depth > DEEPEST {
-            return Err("it is nested too deeply".to_owned());
-        }
+    /// Goes one level deeper.
+    pub(super) fn deepen(&mut self) -> Result<(), String> {
         self.depth += 1;
-        let flow = self.node(node)?;
-        self.depth -= 1;
-        let may_end = matches!(
-            node,
-            Node::Simple(_) | Node::Pipe(_) | Node::Apart(_) | Node::Sum(_) | Node::Test(_)
-        );
-        let fails = may_end && self.status == Truth::No && flow == Flow::Next;
-        Ok(match fails && self.state.ends_on_failure && self.tested == 0 {
-            true => Flow::Exit,
-            false => flow,
-        })
+        match self.depth > DEEPEST {
+            true => Err("it is nested too deeply".to_owned()),
+            false => self.work(1),
+        }
     }
 
-    fn node(&mut self, node: &Node) -> Followed {
+    pub(super) fn follow(&mut self, node: &Node) -> Ended {
+        self.deepen()?;
+        let ended = self.node(node)?;
+        self.depth -= 1;
+        Ok(ended)
+    }
+
+    fn node(&mut self, node: &Node) -> Ended {
         match node {
-            Node::Simple(simple) => self.simple(simple),
+            Node::Simple(simple) => return self.simple(simple),
             Node::List(all) => {
                 for node in all {
-                    let flow = self.follow(node)?;
-                    if flow != Flow::Next {
-                        return Ok(flow);
+                    if self.follow(node)? {
+                        return Ok(true);
                     }
                 }
-                Ok(Flow::Next)
             }
-            Node::Joined(first, more) => self.joined(first, more),
+            Node::Joined(first, more) => return self.joined(first, more),
             Node::Pipe(parts) => {
                 for part in parts {
                     self.apart(part)?;
                 }
                 // It may be that of any part.
                 self.status = Truth::Unknown;
-                Ok(Flow::Next)
             }
             Node::Not(inner) => {
-                let flow = self.test(inner)?;
+                let ended = self.test(inner)?;
                 self.status = self.status.not();
-                Ok(flow)
+                return Ok(ended);
             }
-            Node::Apart(inner) => self.apart(inner),
-            Node::If(arms, last) => {
-                let bodies = arms.iter().map(|(_, body)| body).collect();
-                self.choose("an `if`", bodies, last.as_deref(), |own, at| own.test(&arms[at].0))
+            Node::Apart(inner) => self.apart(inner)?,
+            Node::If(arms, last) => return self.choose(arms, last.as_deref()),
+            Node::Match(word, patterns) => {
+                let word = self.word(word)?;
+                self.status = Truth::No;
+                for pattern in patterns {
+                    match self.is_like(&word, pattern)? {
+                        Truth::No => {}
+                        truth if self.status != Truth::Yes => self.status = truth,
+                        _ => {}
+                    }
+                }
+                self.doubt = super::doubt(&word);
             }
-            Node::Case(word, arms) => self.case(word, arms),
-            Node::For(name, words, body) => self.for_words(name, words.as_deref(), body),
-            Node::Loop(own) => self.repeat(own),
+            Node::For(_, words, _) => {
+                let is_run = !self.words(words)?.is_empty();
+                return self.looped(node, "a `for` loop", is_run);
+            }
+            Node::Loop(name, condition, ..) => {
+                let is_sum = matches!(**condition, Node::Sum(_));
+                let is_run = is_sum && *name == "for"
+                    || self.test(condition)?
+                    || self.status != Truth::of(*name == "until");
+                let part = ["a `for` loop", "a `while` loop", "an `until` loop"];
+                let part = part.into_iter().find(|part| part.contains(name)).unwrap_or(name);
+                return self.looped(node, part, is_run);
+            }
             Node::Function(name, body) => {
                 self.state.functions.insert(name.clone(), Some(Rc::clone(body)));
                 self.status = Truth::Yes;
-                Ok(Flow::Next)
             }
-            Node::Sum(text) => {
-                self.status = self.holds(text)?;
-                Ok(Flow::Next)
-            }
-            Node::Test(tokens) => {
-                self.status = self.conditional(tokens)?;
-                Ok(Flow::Next)
-            }
+            Node::Sum(text) => self.status = self.holds(text)?,
+            Node::Test(tokens) => self.status = self.conditional(tokens)?,
         }
+        Ok(false)
+    }
+
+    /// Leaves unknown what a loop may change, if it `is_run`.
+    fn looped(&mut self, node: &Node, part: &str, is_run: bool) -> Ended {
+        self.status = Truth::Yes;
+        if is_run { self.lose(&[node], part).map(|()| false) } else { Ok(false) }
     }
 
     /// Whether the sum `text` is another number than 0.
@@ -162,175 +135,101 @@ impl<'g> Reader<'g> {
         Ok(value.map_or(Truth::Unknown, |value| Truth::of(value != 0)))
     }
 
-    fn case(&mut self, word: &str, arms: &[(Vec<String>, Node)]) -> Followed {
-        let word = self.word(word)?;
-        let doubt = self.doubt_of(&word);
-        let bodies = arms.iter().map(|(_, body)| body).collect();
-        self.choose("a `case`", bodies, None, |own, at| {
-            own.doubt.clone_from(&doubt);
-            own.status = Truth::No;
-            for pattern in &arms[at].0 {
-                match own.is_like(&word, pattern)? {
-                    Truth::No => {}
-                    truth => own.status = truth,
-                }
-                if own.status == Truth::Yes {
-                    break;
-                }
-            }
-            Ok(Flow::Next)
-        })
-    }
-
-    /// The name of what is not known in `word`.
-    pub(super) fn doubt_of(&self, word: &str) -> Option<String> {
-        let names = word.contains(super::UNKNOWN).then(|| super::unknowns(word).0);
-        names?.first().map(|name| (*name).to_owned())
-    }
-
-    fn push_part(&mut self, part: &str) {
+    /// Leaves unknown what `nodes` may change, as the last condition does not say whether they run.
+    fn doubt(&mut self, nodes: &[&Node], part: &str) -> Result<(), String> {
         let part = match self.doubt.take().map(|name| super::in_words(&name)) {
             Some((name, true)) => {
                 format!("{part} on {name}, which only a run knows (--set {name}=VALUE gives it)")
             }
             _ => format!("{part} on what only a run knows"),
         };
-        self.parts.push(part);
+        self.lose(nodes, &part)
     }
 
-    /// Follows a command whose failure ends nothing.
-    pub(super) fn test(&mut self, node: &Node) -> Followed {
-        self.assumed.set(false);
-        self.tested += 1;
-        let flow = self.follow(node)?;
-        self.tested -= 1;
-        Ok(flow)
+    /// Follows a condition.
+    fn test(&mut self, node: &Node) -> Ended {
+        self.doubt = None;
+        self.follow(node)
+    }
+
+    fn copied(&mut self) -> Result<State, String> {
+        self.work((self.state.variables.len() + self.state.functions.len()) * 64)?;
+        Ok(self.state.clone())
     }
 
     /// Follows a command in a shell of its own.
-    pub(super) fn apart(&mut self, node: &Node) -> Followed {
-        let before = self.snapshot()?;
-        let escaped = self.escaped.take();
+    pub(super) fn apart(&mut self, node: &Node) -> Result<(), String> {
+        let before = self.copied()?;
         self.follow(node)?;
-        self.escaped = escaped;
         self.state = before;
-        Ok(Flow::Next)
+        Ok(())
     }
 
-    fn joined(&mut self, first: &Node, more: &[(bool, Node)]) -> Followed {
-        let mut flow = self.test(first)?;
-        for (at, (is_and, node)) in more.iter().enumerate() {
-            if flow != Flow::Next {
-                return Ok(flow);
+    fn joined(&mut self, first: &Node, more: &[(bool, Node)]) -> Ended {
+        let mut ended = self.test(first)?;
+        for (is_and, node) in more {
+            if ended {
+                return Ok(true);
             }
             let wanted = Truth::of(*is_and);
-            let is_last = at + 1 == more.len();
-            let status = self.status;
-            if status == wanted.not() {
-                continue;
-            }
-            if status == wanted && self.assumed.get() {
-                match self.follow_assumed(node)? {
-                    Some(own) => flow = own,
-                    None => self.status = wanted.not(),
-                }
-                continue;
-            }
-            let before = if status == Truth::Unknown { Some(self.snapshot()?) } else { None };
-            if before.is_some() {
-                self.push_part("a list of commands");
-            }
-            flow = if is_last { self.follow(node)? } else { self.test(node)? };
-            if let Some(before) = before {
-                self.parts.pop();
-                self.status = if flow == Flow::Next { Truth::Unknown } else { wanted.not() };
-                flow = self.merge(flow, (Flow::Next, before))?;
+            if self.status == Truth::Unknown {
+                self.doubt(&[node], "a list of commands")?;
+            } else if self.status == wanted && self.doubt.is_some() {
+                ended = self.follow_assumed(node)?.unwrap_or(false);
+                self.status = Truth::Unknown;
+            } else if self.status == wanted {
+                ended = self.test(node)?;
             }
         }
-        Ok(flow)
+        Ok(ended)
     }
 
     /// Follows what runs as the environment lacks a variable; `None` if it ends the script, which then has the variable.
-    fn follow_assumed(&mut self, node: &Node) -> Result<Option<Flow>, String> {
-        let before = self.snapshot()?;
-        let flow = self.follow(node)?;
-        if flow == Flow::Exit {
+    fn follow_assumed(&mut self, node: &Node) -> Result<Option<bool>, String> {
+        let before = self.copied()?;
+        if self.follow(node)? {
             self.state = before;
             return Ok(None);
         }
-        Ok(Some(flow))
+        Ok(Some(false))
     }
 
-    /// Follows the first of `bodies` whose condition holds, or all that may be it.
-    fn choose(
-        &mut self,
-        part: &'static str,
-        bodies: Vec<&Node>,
-        last: Option<&Node>,
-        mut holds: impl FnMut(&mut Self, usize) -> Followed,
-    ) -> Followed {
-        let parts = self.parts.len();
-        let mut others: Option<(Flow, State)> = None;
-        let mut flow = None;
-        for (at, body) in bodies.into_iter().enumerate() {
-            self.doubt = None;
-            self.assumed.set(false);
-            let left = holds(self, at)?;
-            flow = match self.status {
-                _ if left != Flow::Next => Some(left),
-                Truth::No => continue,
-                Truth::Yes if self.assumed.get() => match self.follow_assumed(body)? {
-                    None => continue,
-                    flow => flow,
-                },
-                Truth::Yes => Some(self.follow(body)?),
-                Truth::Unknown => None,
-            };
-            if flow.is_some() {
-                break;
+    /// Follows the first of `arms` whose condition holds; where only a run knows it, all from there on are lost.
+    fn choose(&mut self, arms: &[(Node, Node)], last: Option<&Node>) -> Ended {
+        for (at, (condition, body)) in arms.iter().enumerate() {
+            if self.test(condition)? {
+                return Ok(true);
             }
-            let before = self.snapshot()?;
-            self.push_part(part);
-            let mut own = self.follow(body)?;
-            if let Some(others) = others.take() {
-                own = self.merge(own, others)?;
-            }
-            others = Some((own, std::mem::replace(&mut self.state, before)));
-        }
-        let flow = match (flow, last) {
-            (Some(flow), _) => flow,
-            (None, Some(last)) => self.follow(last)?,
-            (None, None) => {
-                self.status = Truth::Yes;
-                Flow::Next
-            }
-        };
-        self.parts.truncate(parts);
-        match others {
-            None => Ok(flow),
-            Some(others) => {
-                self.status = Truth::Unknown;
-                self.merge(flow, others)
+            match self.status {
+                Truth::No => {}
+                Truth::Yes if self.doubt.is_some() => {
+                    if let Some(ended) = self.follow_assumed(body)? {
+                        return Ok(ended);
+                    }
+                }
+                Truth::Yes => return self.follow(body),
+                Truth::Unknown => {
+                    let is_case = matches!(condition, Node::Match(..));
+                    let others = arms[at..].iter().flat_map(|(condition, body)| [condition, body]);
+                    let all: Vec<&Node> = others.skip(1).chain(last).collect();
+                    let part = if is_case { "a `case`" } else { "an `if`" };
+                    return self.doubt(&all, part).map(|()| false);
+                }
             }
         }
+        self.status = Truth::Yes;
+        last.map_or(Ok(false), |last| self.follow(last))
     }
 
-    /// Calls a function with `arguments`.
-    pub(super) fn call(&mut self, body: &Node, arguments: Vec<String>) -> Followed {
+    /// Calls a function with `arguments`, unless it has variables of its own or may be left early.
+    pub(super) fn call(&mut self, body: &Node, arguments: Vec<String>) -> Ended {
+        if super::effects::leaves(body) {
+            self.lose(&[body], "a function with `local` or `return`")?;
+            return Ok(false);
+        }
         let before = self.state.arguments.replace(arguments);
-        let escaped = self.escaped.take();
-        self.state.locals.push(Vec::new());
-        let loops = std::mem::take(&mut self.loops);
-        let flow = self.follow(body)?;
-        self.loops = loops;
-        if self.escaped.is_some() {
-            self.status = Truth::Unknown;
-        }
-        self.join_escaped()?;
-        self.escaped = escaped;
-        let locals = self.state.locals.pop().unwrap_or_default();
-        self.state.restore(locals.into_iter());
+        let ended = self.follow(body)?;
         self.state.arguments = before;
-        Ok(if flow == Flow::Return { Flow::Next } else { flow })
+        Ok(ended)
     }
 }

@@ -6,9 +6,13 @@ pub(super) const DEEPEST: u32 = 48;
 const REDIRECTIONS: [&str; 12] =
     ["&>>", "&>", "<<<", "<<-", "<<", "<>", "<&", ">>", ">&", ">|", "<", ">"];
 
+/// Whether names of variables may have `c`.
+pub(super) const fn is_part(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
 /// Whether `text` can name a variable.
 pub(super) fn is_name(text: &str) -> bool {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     !text.is_empty() && text.chars().all(is_part) && !text.starts_with(|c: char| c.is_ascii_digit())
 }
 
@@ -24,8 +28,8 @@ pub(super) struct Parser<'t> {
 }
 
 impl<'t> Parser<'t> {
-    pub(super) const fn new(text: &'t str, at: usize) -> Self {
-        Self { text, at, depth: 0, after_line: None, launches: false }
+    pub(super) const fn new(text: &'t str) -> Self {
+        Self { text, at: 0, depth: 0, after_line: None, launches: false }
     }
 
     pub(super) fn rest(&self) -> &'t str {
@@ -95,6 +99,19 @@ impl<'t> Parser<'t> {
         }
     }
 
+    /// Words as they are written, up to the end of the line or, over `lines`, to the next sign.
+    pub(super) fn words(&mut self, lines: bool) -> Result<Vec<String>, String> {
+        let skip = if lines { Self::lines } else { Self::blanks };
+        let mut all = Vec::new();
+        loop {
+            skip(self);
+            match self.word()? {
+                Some(word) => all.push(word),
+                None => return Ok(all),
+            }
+        }
+    }
+
     /// A word, as it is written.
     pub(super) fn word(&mut self) -> Result<Option<String>, String> {
         let start = self.at;
@@ -116,31 +133,24 @@ impl<'t> Parser<'t> {
 
     /// The array behind the name at `start`, with a blank between its words.
     fn array(&mut self, start: usize) -> Result<String, String> {
-        let mut all = self.text[start..self.at].to_owned();
-        all.push('(');
+        let name = &self.text[start..self.at];
         self.take("(");
-        loop {
-            self.lines();
-            match self.word()? {
-                Some(word) => all = all + " " + &word,
-                None if self.take(")") => return Ok(all + ")"),
-                None => return self.wrong(),
-            }
-        }
-    }
-
-    /// The words of a regular expression.
-    pub(super) fn regex(&mut self) -> String {
-        let length = self.rest().find([' ', '\t', '\n']).unwrap_or(self.rest().len());
-        self.at += length;
-        "regex".to_owned()
+        let words = self.words(true)?;
+        self.expect(")")?;
+        Ok(format!("{name}({})", words.join(" ")))
     }
 
     /// Skips a character, or what is quoted or expanded here.
     pub(super) fn piece(&mut self, in_quotes: bool) -> Result<(), String> {
         let Some(c) = self.rest().chars().next() else { return self.wrong() };
         match c {
-            '\'' if !in_quotes => self.single_quotes(),
+            '\'' if !in_quotes => match self.rest()[1..].find('\'') {
+                Some(length) => {
+                    self.at += length + 2;
+                    Ok(())
+                }
+                None => self.wrong(),
+            },
             '"' => self.deeper(|own| {
                 own.take("\"");
                 while !own.take("\"") {
@@ -160,14 +170,6 @@ impl<'t> Parser<'t> {
                 Ok(())
             }
         }
-    }
-
-    fn single_quotes(&mut self) -> Result<(), String> {
-        match self.rest()[1..].find('\'') {
-            Some(length) => self.at += length + 2,
-            None => return self.wrong(),
-        }
-        Ok(())
     }
 
     /// Skips up to `end`, which begins and ends a text with escapes.
@@ -207,7 +209,6 @@ impl<'t> Parser<'t> {
                 Ok(())
             }
             _ => {
-                let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
                 self.at += self.rest().find(|c| !is_part(c)).unwrap_or(self.rest().len());
                 Ok(())
             }

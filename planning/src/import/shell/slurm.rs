@@ -1,6 +1,6 @@
 //! What a script asks of Slurm in its first comments.
 
-use super::state::Value;
+use super::value::Value;
 
 /// Numbers of nodes and of devices or tasks on each.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -62,7 +62,7 @@ impl Batch {
             ("SLURM_GPUS_ON_NODE", self.devices),
         ];
         let value = |(name, value): (&str, Option<u64>)| {
-            Some((name.to_owned(), Value::Text(value?.to_string().into())))
+            Some((name.to_owned(), Value::of(value?.to_string())))
         };
         all.into_iter().filter_map(value)
     }

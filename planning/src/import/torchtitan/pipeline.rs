@@ -52,11 +52,9 @@ pub(super) fn schedule(
     let found = SCHEDULES.iter().find(|(own, _, _)| own.eq_ignore_ascii_case(&class));
     let Some((class, schedule, differs)) = found else {
         let known: Vec<&str> = SCHEDULES.iter().map(|(own, _, _)| *own).collect();
-        return Err(Wrong {
-            name: name("schedule"),
-            message: format!("no schedule is known as {}", question::quote::clip(&class)),
-            cure: Some(format!("write one of {}", known.join(", "))),
-        });
+        let message = format!("no schedule is known as {}", question::quote::clip(&class));
+        return Err(Wrong::new(&name("schedule"), message)
+            .hint(format!("write one of {}", known.join(", "))));
     };
     notes.extend(differs.map(|differs| format!("{class}: {differs}")));
     setup.schedule = Some((*schedule).to_owned());
@@ -68,11 +66,9 @@ pub(super) fn schedule(
         (true, None) => stages.saturating_mul(if is_single { 1 } else { 2 }),
     };
     if parts == 0 || !parts.is_multiple_of(stages) {
-        return Err(Wrong {
-            name: name("layers-per-stage"),
-            message: format!("{parts} parts of the model are no multiple of {stages} stages"),
-            cure: Some("torchtitan refuses them, too: choose another number of layers".to_owned()),
-        });
+        let message = format!("{parts} parts of the model are no multiple of {stages} stages");
+        return Err(Wrong::new(&name("layers-per-stage"), message)
+            .hint("torchtitan refuses them, too: choose another number of layers"));
     }
     if parts > stages {
         setup.chunks = Some(parts / stages);

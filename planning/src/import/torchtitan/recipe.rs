@@ -1,5 +1,7 @@
 //! Sharding, recomputation and formats of a job.
 
+use question::quote;
+
 use super::super::adapters;
 use super::super::arguments::{Arguments, Wrong};
 use super::super::assemble::Notes;
@@ -47,10 +49,9 @@ pub(super) fn recompute(
         "selective" if option == "op" => one("selective_op"),
         "selective" => {
             let every = option.parse::<u64>().ok().filter(|every| *every > 0);
-            let every = every.ok_or_else(|| Wrong {
-                name: "activation-checkpoint.selective-ac-option".to_owned(),
-                message: format!("{} is neither op nor a number", question::quote::clip(&option)),
-                cure: None,
+            let every = every.ok_or_else(|| {
+                let message = format!("{} is neither op nor a number", quote::clip(&option));
+                Wrong::new("activation-checkpoint.selective-ac-option", message)
             })?;
             let own = (model.layers / chunks.max(1) / every).max(1);
             if every > 1 {
@@ -64,11 +65,9 @@ pub(super) fn recompute(
             one("selective_op")
         }
         other => {
-            return Err(Wrong {
-                name: "activation-checkpoint.mode".to_owned(),
-                message: format!("{} is no mode that is known", question::quote::clip(other)),
-                cure: Some("write none, selective or full".to_owned()),
-            });
+            let message = format!("{} is no mode that is known", quote::clip(other));
+            return Err(Wrong::new("activation-checkpoint.mode", message)
+                .hint("write none, selective or full"));
         }
     };
     Ok(())
@@ -84,8 +83,7 @@ pub(super) fn training(
     let of_model = components.is_empty() || components.iter().any(|one| one == "model");
     let is_on = arguments.has("compile.enable") || arguments.has("training.compile");
     let is_compiled = is_on && of_model;
-    let overlaps = arguments.has("parallelism.enable-async-tensor-parallel")
-        || arguments.has("compile.enable-async-tensor-parallel");
+    let overlaps = arguments.has("parallelism.enable-async-tensor-parallel");
     let (precision, head_precision) = precision(arguments)?;
     let rotate = arguments.text("parallelism.context-parallel-rotate-method")?;
     let dispatcher = arguments.text("parallelism.expert-parallel-comm-backend")?;
@@ -124,16 +122,15 @@ pub(super) fn training(
 fn precision(arguments: &Arguments) -> Result<(Option<String>, Option<String>), Wrong> {
     let converters = arguments.all("model.converters")?;
     let has = |word: &str| converters.iter().any(|own| own.to_lowercase().contains(word));
-    let (format, tables): (_, &[&str]) = match () {
-        () if has("nvfp4") => ("nvfp4", &[]),
-        () if has("mx") => ("mxfp8", &["quantize.linear.mx", "mx"]),
-        () if has("float8") => ("fp8", &["quantize.linear.float8", "float8"]),
+    let is_old = arguments.has("float8.enable-float8-linear");
+    let of_float8 = arguments.all("float8.filter-fqns")?;
+    let of_mx = arguments.all("mx.filter-fqns")?;
+    let (format, filtered) = match () {
+        () if has("nvfp4") => ("nvfp4", Vec::new()),
+        () if has("mx") => ("mxfp8", of_mx),
+        () if has("float8") || is_old => ("fp8", of_float8),
         () => return Ok((None, None)),
     };
-    let mut filtered = Vec::new();
-    for table in tables {
-        filtered.extend(arguments.all(&format!("{table}.filter-fqns"))?);
-    }
     let is_head = |name: &String| matches!(name.as_str(), "output" | "lm_head");
     // The output layer is kept by default with scales for blocks.
     let is_kept = filtered.iter().any(is_head) || format != "fp8";

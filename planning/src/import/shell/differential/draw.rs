@@ -68,6 +68,7 @@ impl Draw {
             19 if n == 0 => format!("$(echo {plain})"),
             19 => format!("${{NOPE:-${{NADA:-{plain}}}}}"),
             20 if n == 0 => format!("`echo {plain}`"),
+            20 if n == 1 => format!("$(({name} = {}))", self.below(9)),
             _ => format!("$(({name} + 1))"),
         }
     }
@@ -86,8 +87,10 @@ impl Draw {
             5 => format!("[ {n} {compare} 5 ]"),
             6 => format!("[ ! {n} {compare} 5 ]"),
             7 => format!("! [[ {n} {compare} 4 || ${name} != 4 ]]"),
-            8 if n < 4 => {
-                self.of(&["[ -d / ]", "[ -f /nope ]", "grep -q root /dev/null"]).to_owned()
+            8 | 9 if n < 8 => {
+                let all =
+                    ["[ -d / ]", "[ -f /nope ]", "grep -q root /dev/null", "[ -n \"$NOPE\" ]"];
+                self.of(&all).to_owned()
             }
             8..=10 => format!("[ \"${name}\" {compare} {n} ]"),
             11 => format!("(( {name} > {n} ))"),
@@ -184,9 +187,20 @@ impl Draw {
             20 => self.leave(),
             21 if self.functions > 0 => {
                 let which = usize::try_from(self.below(9)).unwrap() % self.functions;
-                format!("f{which} {n} ${name}")
+                self.call(which, n)
             }
             _ => format!("{name}={n}"),
+        }
+    }
+
+    /// A call of function `which`.
+    fn call(&mut self, which: usize, n: u64) -> String {
+        match self.below(8) {
+            0 => format!("'f{which}' {n}"),
+            1 => format!("eval f{which} \"{n}\""),
+            2 => format!("F=f{which}\n$F {n} $A"),
+            3 => format!("{} && f{which} {n}", self.condition()),
+            _ => format!("f{which} {n} $B"),
         }
     }
 
