@@ -121,16 +121,23 @@ impl Dead {
     /// and the number that each has here: pipelines are alike, so that the step is the same.
     #[must_use]
     pub fn canonical(&self) -> (Self, Vec<u32>) {
-        let of = |pipeline| -> Vec<u32> {
-            let range = Worker { pipeline, stage: 0 }..Worker { pipeline: pipeline + 1, stage: 0 };
-            self.workers.range(range).map(|worker| worker.stage).collect()
-        };
         let mut names: Vec<u32> = (0..self.pipelines).collect();
-        names.sort_by_cached_key(|&name| of(name));
-        let workers = (0u32..).zip(&names).flat_map(|(pipeline, &name)| {
-            of(name).into_iter().map(move |stage| Worker { pipeline, stage })
+        names.sort_by_cached_key(|&name| self.stages_of(name));
+        (self.renumbered(&names), names)
+    }
+
+    /// The dead stages of a pipeline.
+    fn stages_of(&self, pipeline: u32) -> Vec<u32> {
+        let range = Worker { pipeline, stage: 0 }..Worker { pipeline: pipeline + 1, stage: 0 };
+        self.workers.range(range).map(|worker| worker.stage).collect()
+    }
+
+    /// The same where pipeline k is the one that is called `names[k]` here.
+    pub(crate) fn renumbered(&self, names: &[u32]) -> Self {
+        let workers = (0u32..).zip(names).flat_map(|(pipeline, &name)| {
+            self.stages_of(name).into_iter().map(move |stage| Worker { pipeline, stage })
         });
-        (Self { workers: workers.collect(), ..*self }, names)
+        Self { workers: workers.collect(), ..*self }
     }
 }
 

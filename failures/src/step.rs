@@ -87,7 +87,23 @@ impl Pipelines<'_> {
         stop: &dyn Fn() -> bool,
     ) -> Result<Step, FailureError> {
         // Pipelines are alike: which of them has a dead worker must not change the search.
-        let (dead, names) = &dead.canonical();
+        let (canonical, names) = dead.canonical();
+        let last = self.searched(&canonical, how, stop)?.renamed(&names);
+        let names: Vec<u32> = names.into_iter().rev().collect();
+        let reversed = dead.renumbered(&names);
+        if reversed == canonical {
+            return Ok(last);
+        }
+        Ok(last.or(self.searched(&reversed, how, stop)?.renamed(&names)))
+    }
+
+    /// The same with pipelines as they are numbered in `dead`.
+    fn searched(
+        &self,
+        dead: &Dead,
+        how: &Rerouting<'_>,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Step, FailureError> {
         let instance = Instance::new(self, dead, how.deal, how.split)?;
         let limits: Vec<u64> = how.limits.iter().map(|limit| limit.0).collect();
         let room = Room::new(&instance, &limits);
@@ -105,7 +121,8 @@ impl Pipelines<'_> {
             });
             timed.min_by_key(|(cost, _)| *cost).map(|(_, orders)| orders.clone())
         };
-        let count = evaluations(instance.nodes.len(), how.effort);
+        // Half of them for each of two orders of the pipelines.
+        let count = evaluations(instance.nodes.len(), how.effort) / 2;
         let searched = |aim: Aim, least: Nanos| -> Result<Orders, FailureError> {
             let start = best(aim).ok_or_else(|| no_order(&instance, &room))?;
             Ok(improve((&instance, &room), aim, start, (least.0, count), stop).0)
@@ -113,11 +130,19 @@ impl Pipelines<'_> {
         let orders = [searched(Aim::Step, bound.step)?, searched(Aim::Span, bound.staggered)?];
         let timings = [timed(&instance, &orders[0])?, timed(&instance, &orders[1])?];
         let both = [(&orders[0], &timings[0]), (&orders[1], &timings[1])];
-        Ok(answer(&instance, bound, both, stop()).renamed(names))
+        Ok(answer(&instance, bound, both, stop()))
     }
 }
 
 impl Step {
+    /// The better of both for either end of a step.
+    fn or(self, other: Self) -> Self {
+        let staggered = self.staggered.min(other.staggered);
+        let peaks = self.peaks.iter().zip(&other.peaks).map(|(one, two)| *one.max(two)).collect();
+        let better = if other.step < self.step { other } else { self };
+        Self { staggered, peaks, ..better }
+    }
+
     /// The same with the pipeline `names[k]` in place of k.
     fn renamed(mut self, names: &[u32]) -> Self {
         for Ran { worker, pipeline, .. } in &mut self.passes {
