@@ -57,7 +57,17 @@ const READ: [(&str, &str); 21] = [
 ];
 
 /// Forms that may be refused, but not read wrongly.
-const OTHERS: [(&str, &str); 137] = [
+const OTHERS: [(&str, &str); 141] = [
+    ("from megatron.bridge.recipes import Tool", "Tool.default().put(cfg.OWN, \"FIELD\", V)"),
+    (
+        "from megatron.bridge.recipes import Tool",
+        "t_N = Tool.default()\nt_N.put(cfg.OWN, \"FIELD\", V)",
+    ),
+    (
+        "def f_N():\n    return W\ndef g_N():\n    global f_N\n    f_N = lambda: V",
+        "g_N()\nKEY = f_N()",
+    ),
+    ("def f_N():\n    return W", "exec(\"def f_N(): return V\", globals())\nKEY = f_N()"),
     ("", "KEY = other_N = V"),
     ("", "KEY = W\nKEY += 3\nKEY -= 3\nKEY = V"),
     ("", "KEY = 1\nKEY *= V"),
@@ -234,6 +244,10 @@ class Record:
 for name in ("megatron", "megatron.bridge", "megatron.bridge.recipes"):
     sys.modules[name] = types.ModuleType(name)
 sys.modules["megatron.bridge.recipes"].llama3_8b_pretrain_config = Record
+class Tool:
+    default = classmethod(lambda own: own())
+    put = lambda self, owner, name, value: setattr(owner, name, value)
+sys.modules["megatron.bridge.recipes"].Tool = Tool
 asked = json.load(sys.stdin)
 def run(text):
     names = {"__name__": "recipe"}

@@ -217,7 +217,8 @@ impl Reader<'_> {
         }
         let class = format!("{}.{name}", own.class);
         let is_of_class = is_class(own.class.split('.').next().unwrap_or_default());
-        if is_of_class && own.class.contains('.') && own.fields.is_empty() && class.len() < 200 {
+        let is_model = is_of_class && own.class.contains('.') && own.fields.is_empty();
+        if is_model && !parts.has_objects && class.len() < 200 {
             // A model by the name that it was made of.
             parts.plain.insert(0, owner.clone());
             return self.object(&class, parts.plain, parts.named);

@@ -26,7 +26,9 @@ impl Reader<'_> {
                 .for_each(|own| own.clone_from(&lost));
         }
         let names = self.frames.iter_mut().flat_map(|own| own.values_mut());
-        names.filter(|own| matches!(own, Value::Plain(_))).for_each(|own| own.clone_from(&lost));
+        names
+            .filter(|own| matches!(own, Value::Plain(_) | Value::Function(_)))
+            .for_each(|own| own.clone_from(&lost));
     }
 
     /// Takes `field` of every object as not known.
