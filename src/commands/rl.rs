@@ -115,10 +115,17 @@ fn read(
     (flags, variables): (&Flags<RlKeys>, Vec<(String, String)>),
 ) -> Result<RlKeys, Error> {
     let given = Given { variables: variables.into_iter().collect(), ..Given::default() };
-    let Some(step) = read_step(context, path, &given)? else {
-        let text = context.read_text(path, MAX_QUESTION)?;
-        return Ok(RlKeys::of_text(context, path, &text)?);
+    let bytes = match read_step(context, path, &given)? {
+        Ok(step) => {
+            step.notes(|key| flags.has(key)).for_each(|text| note(&text));
+            return Ok(step.keys);
+        }
+        Err(bytes) => bytes,
     };
-    step.notes(|key| flags.has(key)).for_each(|text| note(&text));
-    Ok(step.keys)
+    let text = match String::from_utf8(bytes) {
+        Ok(text) if text.len() as u64 <= MAX_QUESTION => text,
+        // It says why it refuses the file.
+        _ => context.read_text(path, MAX_QUESTION)?,
+    };
+    Ok(RlKeys::of_text(context, path, &text)?)
 }

@@ -244,7 +244,8 @@ fn looked_at(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// The step of reinforcement learning that the launch script or the log `path` of verl runs; `None` for any other file.
+/// The step of reinforcement learning that the launch script or the log `path` of verl runs; the bytes of any other
+/// file, which may be a pipe.
 ///
 /// # Errors
 /// If the file cannot be read, or has a setting that cannot be used.
@@ -252,11 +253,15 @@ pub fn read_step(
     context: &Context<'_>,
     path: &Path,
     given: &Given,
-) -> Result<Option<verl::Step>, Diagnostic> {
+) -> Result<Result<verl::Step, Vec<u8>>, Diagnostic> {
     let bytes = context.read_bytes(path, MOST_BYTES)?;
     let text = looked_at(&bytes);
     let source = Source::new(context, path, &text);
-    verl::is_script(&source).then(|| verl::of_script(&source, given)).transpose()
+    if verl::is_script(&source) {
+        return verl::of_script(&source, given).map(Ok);
+    }
+    drop(text);
+    Ok(Err(bytes))
 }
 
 /// The run that the file `path` describes: a question of the planner, or a file that [`read`] reads.

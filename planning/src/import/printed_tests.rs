@@ -224,7 +224,7 @@ fn step(nodes: u64) -> String {
 fn step_of(text: &str) -> Result<verl::Step, Diagnostic> {
     let files: BTreeMap<PathBuf, Vec<u8>> =
         [(PathBuf::from("rl.log"), text.as_bytes().to_vec())].into();
-    Ok(read_step(&Context::new(&files), Path::new("rl.log"), &Given::default())?.unwrap())
+    Ok(read_step(&Context::new(&files), Path::new("rl.log"), &Given::default())?.ok().unwrap())
 }
 
 #[test]
