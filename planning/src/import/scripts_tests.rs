@@ -212,6 +212,15 @@ fn deep_and_endless_scripts_are_refused() {
         ("f() { ", "f", "; }\nf"),
         ("\"$(", "", ")\""),
         ("while [ -f a ]; do ", "X=$X$TP", "; done"),
+        ("if false; then X=1; el", "if true; then X=2; fi", ""),
+        ("f() { :; }; f; ", "", ""),
+        ("[ 1 = 2 -o 1 = 3 ", "", " ]"),
+        ("X=$X$(( 1 + ", "1", " ))"),
+        ("if [ -f a ]; then f() { ", "X=1", "; }; f; fi"),
+        ("[[ a && ", "b", " ]]"),
+        ("true | ", "true", ""),
+        ("X=(", "1", ")"),
+        ("<(", "1", ")"),
     ] {
         deep(open, inner, close);
     }

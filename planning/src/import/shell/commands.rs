@@ -171,22 +171,20 @@ impl Reader<'_> {
 
     fn command(&mut self, words: &[String], own: &Simple) -> Ended {
         let Some((name, rest)) = words.split_first() else { return Ok(false) };
-        match self.state.functions.get(name).cloned() {
-            Some(Some(body)) => return self.call(&body, rest.to_vec()),
-            Some(None) => {
-                self.forget();
-                self.status = Truth::Unknown;
-                return Ok(false);
-            }
-            None => {}
+        let function = self.state.functions.get(name).cloned();
+        if let Some(Some(body)) = &function {
+            return self.call(body, rest.to_vec());
         }
         self.status = match name.as_str() {
-            "exit" => {
-                self.status = Truth::Unknown;
-                return Ok(true);
+            _ if function.is_some() => {
+                self.forget();
+                Truth::Unknown
             }
-            "exec" if !rest.is_empty() => {
-                self.program(rest, own)?;
+            "exit" | "exec" if name == "exit" || !rest.is_empty() => {
+                if name == "exec" {
+                    self.program(rest, own)?;
+                }
+                self.status = Truth::Unknown;
                 return Ok(true);
             }
             "command" | "builtin" if rest.first().is_some_and(|word| !word.starts_with('-')) => {
@@ -204,7 +202,7 @@ impl Reader<'_> {
                 for name in rest {
                     match self.state.functions.get_mut(name) {
                         Some(body) => *body = None,
-                        None => self.set(name, Value::unset()),
+                        None => self.set(name, Value::Words(Rc::default())),
                     }
                 }
                 Truth::Yes

@@ -135,7 +135,7 @@ impl<'t> Parser<'t> {
     fn array(&mut self, start: usize) -> Result<String, String> {
         let name = &self.text[start..self.at];
         self.take("(");
-        let words = self.words(true)?;
+        let words = self.deeper(|own| own.words(true))?;
         self.expect(")")?;
         Ok(format!("{name}({})", words.join(" ")))
     }

@@ -42,10 +42,6 @@ impl Value {
         Self::Words(Rc::new(vec![text]))
     }
 
-    pub(super) fn unset() -> Self {
-        Self::Words(Rc::default())
-    }
-
     pub(super) fn has_flags(&self) -> bool {
         match self {
             Self::Words(all) => all.iter().any(|word| word.contains("--")),
