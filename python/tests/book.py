@@ -201,7 +201,8 @@ class Reader:
             if wanted and wanted[1] not in targets:
                 self.failures.append(f"make has no target {wanted[1]}")
             if asked := re.search(r"(?:^|[\s(])debubble ([^|;&>)]*)", words):
-                [(printed, status)] = self.shell([f"debubble {asked[1]} --help"])
+                own = asked[1].partition(" -- ")[0]
+                [(printed, status)] = self.shell([f"debubble {own} --help"])
                 if status != 0:
                     self.failures.append(f"{line}\n{printed}")
 
