@@ -48,7 +48,8 @@ pub fn record(
         let (mut own, folders) =
             once(&command, &folder, &made, &variables, (options.seconds, goes_on))?;
         let gone: Vec<String> = own.output.lines().filter_map(gone).map(str::to_owned).collect();
-        let all = gone.iter().flat_map(|path| folders.iter().map(move |own| own.join(path)));
+        let paths = gone.iter().filter(|path| path.contains('/'));
+        let all = paths.flat_map(|path| folders.iter().map(move |own| own.join(path)));
         let wanted = all.filter_map(|path| wanted(&path)).filter(|path| !made.contains(path));
         let wanted: BTreeSet<PathBuf> = wanted.collect();
         let stops = wanted.is_empty() && (goes_on || !own.launches.is_empty());
@@ -69,7 +70,7 @@ fn gone(line: &str) -> Option<&str> {
     let line = line.strip_suffix(": No such file or directory")?;
     let (before, path) = line.rsplit_once(": ").unwrap_or(("", line));
     let is_of = before.contains(": line ") || before == "tee";
-    (is_of && path.contains('/') && !path.contains(char::is_whitespace)).then_some(path)
+    (is_of && !path.contains(char::is_whitespace)).then_some(path)
 }
 
 /// What the copy can be given for `path`: a launcher there, or the folder of the file.

@@ -183,6 +183,16 @@ fn jobs_wrappers_and_missing_parts_launch() {
 }
 
 #[test]
+fn what_the_machine_does_not_have_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "source env.sh\n. /nowhere/more.sh\nno_such_command a\ntorchrun a.py";
+    let Some(output) = recorded(folder.path(), script, &[]) else { return };
+    for name in ["\"env.sh\"", "\"/nowhere/more.sh\"", "\"no_such_command a\""] {
+        assert!(text(&output.stderr).contains(name), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
 fn nothing_that_a_script_does_reaches_the_machine() {
     let folder = tempfile::tempdir().unwrap();
     let own = folder.path().display();

@@ -26,7 +26,7 @@ const KEYS: [(&str, &str, [u64; 3]); 6] = [
 
 /// Forms that are read: what stands in front of the recipe, and what stands in it. KEY is `cfg.OWN.FIELD`, V and W are
 /// values, N is a number of its own.
-const READ: [(&str, &str); 21] = [
+const READ: [(&str, &str); 29] = [
     ("", "KEY = V"),
     ("", "KEY: int = V"),
     ("A_N = V", "KEY = A_N"),
@@ -36,6 +36,14 @@ const READ: [(&str, &str); 21] = [
     ("", "m_N = cfg.OWN\nm_N.FIELD = V"),
     ("", "KEY = V * 1"),
     ("", "KEY = V // 1"),
+    ("", "KEY = W\nKEY += 3\nKEY -= 3\nKEY = V"),
+    ("", "KEY = 1\nKEY *= V"),
+    ("", "KEY = V if 3 > 2 else W"),
+    ("", "KEY = W if \"a\" == \"b\" else V"),
+    ("", "KEY = {\"a\": W}.get(\"b\", V)"),
+    ("", "x_N = {\"a\": V, \"b\": W}\nKEY = x_N.get(\"a\")"),
+    ("", "x_N = 2\nif x_N == 1:\n    pass\nelif x_N == 2:\n    KEY = V\nelse:\n    KEY = W"),
+    ("", "if \"8b\" in \"llama8b\":\n    KEY = V\nelse:\n    KEY = W"),
     ("A_N = W # a\rA_N = V", "KEY = A_N"),
     ("", "if True:\n    KEY = V"),
     (
@@ -57,7 +65,7 @@ const READ: [(&str, &str); 21] = [
 ];
 
 /// Forms that may be refused, but not read wrongly.
-const OTHERS: [(&str, &str); 141] = [
+const OTHERS: [(&str, &str); 133] = [
     ("from megatron.bridge.recipes import Tool", "Tool.default().put(cfg.OWN, \"FIELD\", V)"),
     (
         "from megatron.bridge.recipes import Tool",
@@ -69,14 +77,6 @@ const OTHERS: [(&str, &str); 141] = [
     ),
     ("def f_N():\n    return W", "exec(\"def f_N(): return V\", globals())\nKEY = f_N()"),
     ("", "KEY = other_N = V"),
-    ("", "KEY = W\nKEY += 3\nKEY -= 3\nKEY = V"),
-    ("", "KEY = 1\nKEY *= V"),
-    ("", "KEY = V if 3 > 2 else W"),
-    ("", "KEY = W if \"a\" == \"b\" else V"),
-    ("", "KEY = {\"a\": W}.get(\"b\", V)"),
-    ("", "x_N = {\"a\": V, \"b\": W}\nKEY = x_N.get(\"a\")"),
-    ("", "x_N = 2\nif x_N == 1:\n    pass\nelif x_N == 2:\n    KEY = V\nelse:\n    KEY = W"),
-    ("", "if \"8b\" in \"llama8b\":\n    KEY = V\nelse:\n    KEY = W"),
     ("", "KEY = dict(a=V, b=W).get(\"a\", 7)"),
     (
         "",

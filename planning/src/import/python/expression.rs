@@ -1,9 +1,9 @@
-//! Expressions: literals, names, fields, calls, and one operator between whole numbers. The value of any other is not
-//! known; one that is not parsed makes its statement unread.
+//! Expressions: literals, names, fields, calls, one operator between whole numbers or texts, and a choice by it. The
+//! value of any other is not known; one that is not parsed makes its statement unread.
 
 use serde_json::Value as Tree;
 
-use super::reader::{Names, Reader, Value, has};
+use super::reader::{Names, Object, Reader, Value, has};
 use super::tokens::Token;
 use super::unread::ANYTHING;
 
@@ -66,20 +66,7 @@ impl Reader<'_> {
             // Which of the parts ran is not known.
             return Some(self.anything());
         }
-        let number = |value: &Value| match value {
-            Value::Plain(Tree::Number(own)) => own.as_i64(),
-            _ => None,
-        };
-        let numbers: Vec<i64> = all.iter().filter_map(number).collect();
-        let known = match (operators.as_slice(), numbers.as_slice()) {
-            ([Token::Mark("-")], [one]) if all.len() == 1 => one.checked_neg(),
-            ([Token::Mark("+")], [a, b]) => a.checked_add(*b),
-            ([Token::Mark("-")], [a, b]) => a.checked_sub(*b),
-            ([Token::Mark("*")], [a, b]) => a.checked_mul(*b),
-            ([Token::Mark("//")], [a, b]) if *b > 0 => a.checked_div_euclid(*b),
-            _ => None,
-        };
-        Some(known.map_or(Value::Unknown(self.line), |known| Value::Plain(known.into())))
+        Some(joined(&operators, &all).unwrap_or(Value::Unknown(self.line)))
     }
 
     /// An atom with the fields and calls behind it.
@@ -211,6 +198,9 @@ impl Reader<'_> {
                 return self.call(&callee, parts);
             }
         };
+        if own.class == "{}" && own.lost.is_none() && name == "get" && !parts.is_open {
+            return value_at(own, &parts.plain).unwrap_or(Value::Unknown(line));
+        }
         if own.class == "[]" && !parts.has_objects {
             own.lost = Some(line);
             return Value::Unknown(line);
@@ -269,6 +259,63 @@ impl Reader<'_> {
             .for_each(|own| own.lost = Some(line));
         made
     }
+}
+
+/// The value that table `own` has for the key in `of`, or the one that stands behind it.
+fn value_at(own: &Object, of: &[Value]) -> Option<Value> {
+    let [Value::Plain(Tree::String(key)), other @ ..] = of else { return None };
+    match own.fields.get(key).or(other.first()) {
+        Some(Value::Base(_)) => None,
+        value => Some(value.cloned().unwrap_or(Value::Plain(Tree::Null))),
+    }
+}
+
+/// The value of `all` with `operators` between, if it is known.
+fn joined(operators: &[Token], all: &[Value]) -> Option<Value> {
+    let words: Vec<&str> = operators.iter().map(Token::word).collect();
+    let (own, is, other) = match (words.as_slice(), all) {
+        (["-"], [Value::Plain(Tree::Number(one))]) => {
+            return one.as_i64()?.checked_neg().map(|one| Value::Plain(one.into()));
+        }
+        ([word], [left, right]) => return folded(word, left, right).map(Value::Plain),
+        (["if", "else"], [own, Value::Plain(is), other]) => (own, is.clone(), other),
+        (["if", word, "else"], [own, left, right, other]) => {
+            (own, folded(word, left, right)?, other)
+        }
+        _ => return None,
+    };
+    is.as_bool().map(|is| if is { own.clone() } else { other.clone() })
+}
+
+/// `left` and `right`, whole numbers or texts, with the operator `word` between.
+fn folded(word: &str, left: &Value, right: &Value) -> Option<Tree> {
+    let (Value::Plain(left), Value::Plain(right)) = (left, right) else { return None };
+    if let (Tree::String(a), Tree::String(b)) = (left, right) {
+        return match word {
+            "==" => Some((a == b).into()),
+            "!=" => Some((a != b).into()),
+            "in" => Some(b.contains(a.as_str()).into()),
+            _ => None,
+        };
+    }
+    let (a, b) = (left.as_i64()?, right.as_i64()?);
+    let number = match word {
+        "+" => a.checked_add(b),
+        "-" => a.checked_sub(b),
+        "*" => a.checked_mul(b),
+        "//" => a.checked_div_euclid(b).filter(|_| b > 0),
+        _ => None,
+    };
+    let truth = match word {
+        "==" => Some(a == b),
+        "!=" => Some(a != b),
+        "<" => Some(a < b),
+        "<=" => Some(a <= b),
+        ">" => Some(a > b),
+        ">=" => Some(a >= b),
+        _ => None,
+    };
+    number.map(Tree::from).or_else(|| truth.map(Tree::from))
 }
 
 /// A literal number.

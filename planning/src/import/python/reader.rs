@@ -252,6 +252,9 @@ impl<'a> Reader<'a> {
             [(at, Token::Mark("="))] => (*at, at + 1),
             // The type stands between.
             [(at, Token::Mark(":")), (sign, Token::Mark("="))] => (*at, sign + 1),
+            [(at, Token::Mark(sign))] => {
+                return self.change(&tokens[..*at], sign, &tokens[at + 1..]);
+            }
             _ => return false,
         };
         let Some(value) = self.read(&tokens[begin..]) else { return false };
@@ -265,6 +268,21 @@ impl<'a> Reader<'a> {
             _ => return false,
         }
         true
+    }
+
+    /// Reads an assignment of a number that is made of the one before, as `*=` does; whether it is one that is read.
+    fn change(&mut self, target: &[Token], sign: &str, own: &[Token]) -> bool {
+        let operators = [("+=", "+"), ("-=", "-"), ("*=", "*"), ("//=", "//")];
+        let Some((_, operator)) = operators.iter().find(|(own, _)| *own == sign) else {
+            return false;
+        };
+        // Lists and objects change in place.
+        if !matches!(self.read(target), Some(Value::Plain(Tree::Number(_)))) {
+            return false;
+        }
+        let [equals, operator, open, close] = ["=", operator, "(", ")"].map(Token::Mark);
+        let sum = [target, &[equals], target, &[operator, open], own, &[close]].concat();
+        self.simple(&sum)
     }
 
     pub(super) fn set(&mut self, at: usize, field: &str, value: Value) {

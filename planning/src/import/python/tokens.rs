@@ -17,6 +17,11 @@ impl Token {
         matches!(self, Self::Mark(own) if *own == word) || self.name() == Some(word)
     }
 
+    /// The mark or the name.
+    pub(super) fn word(&self) -> &str {
+        if let Self::Mark(mark) = self { mark } else { self.name().unwrap_or_default() }
+    }
+
     pub(super) fn name(&self) -> Option<&str> {
         if let Self::Name(name) = self { Some(name) } else { None }
     }
