@@ -265,15 +265,15 @@ fn a_script_without_end_is_ended() {
         s = socket.socket(socket.AF_UNIX); s.connect('/.debubble/socket'); s.sendall(b'ended\\0x\\0')\ns = [socket.socket(socket.AF_UNIX) \
         for _ in range(9)]; [x.connect('/.debubble/socket') for x in s]; time.sleep(9)\"";
     for (script, why) in [
-        (silent, "it took more than 1 s"),
-        ("torchrun a.py; while :; do :; done", "it took more than 1 s"),
-        ("torchrun a.py; cat < <(tail -f /etc/passwd)", "it took more than 1 s"),
+        (silent, "it took more than 3 s"),
+        ("torchrun a.py; while :; do :; done", "it took more than 3 s"),
+        ("torchrun a.py; cat < <(tail -f /etc/passwd)", "it took more than 3 s"),
         ("torchrun a.py; f() { f | f & }; f; while :; do :; done", "it "),
-        ("for ((;;)); do torchrun a.py; done", "more than 1 s"),
+        ("for ((;;)); do torchrun a.py; done", "more than 3 s"),
     ] {
         let begun = Instant::now();
-        let Some(output) = recorded(folder.path(), script, &[("LIMIT", "1")]) else { return };
-        assert!(begun.elapsed() < Duration::from_secs(20), "{script}");
+        let Some(output) = recorded(folder.path(), script, &[("LIMIT", "3")]) else { return };
+        assert!(begun.elapsed() < Duration::from_secs(60), "{script}");
         let said = text(&output.stderr);
         assert!(text(&output.stdout).contains("a.py"), "{script}\n{said}");
         assert!(said.contains("ended Err") && said.contains(why), "{script}\n{said}");

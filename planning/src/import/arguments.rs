@@ -102,10 +102,10 @@ impl Arguments {
     pub(super) fn fill<T: Serialize + DeserializeOwned>(
         &self,
         section: &str,
-        base: T,
+        base: &T,
     ) -> Result<T, Wrong> {
         let wrong = |error: serde_json::Error| Wrong::new(section, error.to_string());
-        let mut tree = serde_json::to_value(&base).map_err(wrong)?;
+        let mut tree = serde_json::to_value(base).map_err(wrong)?;
         for (row, key) in self.table.get().into_iter().flat_map(|table| table.section(section)) {
             if let Some(value) = self.value_of(row)? {
                 tree[key] = value;

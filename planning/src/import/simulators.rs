@@ -151,7 +151,7 @@ fn strategy(
         recompute_layers,
         ..SetupDocument::default()
     };
-    let mut setup = arguments.fill("setup", setup)?;
+    let mut setup = arguments.fill("setup", &setup)?;
     setup.expert_tensor = of_experts.filter(|own| *own != setup.tensor.unwrap_or(1));
     let group = super::assemble::product([setup.tensor, setup.pipeline, setup.context]);
     let data = (devices / group.max(1)).max(1);
@@ -172,7 +172,7 @@ fn strategy(
         tokens: given.tokens.unwrap_or(TOKENS),
         framework: Some("megatron"),
         devices,
-        training: arguments.fill("training", training)?,
+        training: arguments.fill("training", &training)?,
         setup: Some(setup),
         ..Parts::default()
     };
@@ -241,7 +241,7 @@ fn execution(
         recompute,
         ..SetupDocument::default()
     };
-    let setup = arguments.fill("setup", setup)?;
+    let setup = arguments.fill("setup", &setup)?;
     let training = TrainingDocument {
         sequence_parallel: setup.tensor.map(|_| kind.as_deref() == Some("rs_ag")),
         overlap_tensor: overlap.filter(|kind| kind != "none").map(|_| true),
@@ -256,7 +256,7 @@ fn execution(
         tokens: given.tokens.unwrap_or(TOKENS),
         framework: Some("megatron"),
         devices: given.devices.map_or_else(|| needed(arguments, "num-procs"), Ok)?,
-        training: arguments.fill("training", training)?,
+        training: arguments.fill("training", &training)?,
         setup: Some(setup),
         ..Parts::default()
     };

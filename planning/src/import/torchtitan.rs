@@ -108,7 +108,7 @@ fn degrees(arguments: &Arguments, model: &SizesDocument) -> Result<SetupDocument
     let expert = expert.filter(|_| model.experts.is_some());
     let of_experts = arguments.whole("parallelism.expert-tensor-parallel-degree")?.unwrap_or(1);
     let mut setup =
-        arguments.fill("setup", SetupDocument { expert, ..SetupDocument::default() })?;
+        arguments.fill("setup", &SetupDocument { expert, ..SetupDocument::default() })?;
     let own_tensor = setup.tensor.is_some() && expert.is_some();
     setup.expert_tensor = own_tensor.then_some(of_experts).filter(|own| Some(*own) != setup.tensor);
     Ok(setup)

@@ -87,14 +87,14 @@ fn of_keys(arguments: &Arguments) -> Result<SizesDocument, Wrong> {
         qk_norm: (arguments.has("use-qk-norm") && block != "llama4").then_some(true),
         ..SizesDocument::default()
     };
-    let mut sizes = arguments.fill("model", sizes)?;
+    let mut sizes = arguments.fill("model", &sizes)?;
     if sizes.window.is_some() {
         sizes.full_every = Some(if block == "gemma3" { 6 } else { 2 });
     }
     if arguments.text("attention-type")?.as_deref() == Some("mla") {
         let plain = arguments.whole("qk-nope-head-dim")?.unwrap_or(128);
         (sizes.latent_keys, sizes.rotary_size, sizes.value_size) = (Some(512), Some(64), Some(128));
-        sizes = arguments.fill("latents", sizes)?;
+        sizes = arguments.fill("latents", &sizes)?;
         sizes.head_size = sizes.rotary_size.map(|rotary| plain.saturating_add(rotary));
         sizes.kv_heads = None;
     }
@@ -108,7 +108,7 @@ fn experts(
 ) -> Result<SizesDocument, Wrong> {
     let Some(count) = arguments.degree("num-experts")? else { return Ok(sizes) };
     (sizes.experts, sizes.top_k) = (Some(count), Some(1));
-    sizes = arguments.fill("experts", sizes)?;
+    sizes = arguments.fill("experts", &sizes)?;
     let width = sizes.ffn.unwrap_or(dense);
     let shared = arguments.positive("shared-experts")?;
     sizes.shared_ffn = shared.map(|shared| shared.saturating_mul(width));

@@ -57,9 +57,9 @@ pub(super) fn sizes(
         biases: Some(has_biases),
         ..SizesDocument::default()
     };
-    let mut sizes = arguments.fill("model", sizes)?;
+    let mut sizes = arguments.fill("model", &sizes)?;
     if arguments.has("group-query-attention") {
-        sizes = arguments.fill("groups", sizes)?;
+        sizes = arguments.fill("groups", &sizes)?;
     }
     if let Some((letters, mtp)) = letters {
         sizes.pattern = Some(letters);
@@ -118,14 +118,14 @@ fn attention(arguments: &Arguments, mut sizes: SizesDocument) -> Result<SizesDoc
     if arguments.has("multi-latent-attention") {
         // The defaults of Megatron-LM's MLATransformerConfig.
         (sizes.latent_keys, sizes.rotary_size, sizes.value_size) = (Some(512), Some(64), Some(128));
-        sizes = arguments.fill("latents", sizes)?;
+        sizes = arguments.fill("latents", &sizes)?;
         sizes.head_size = sizes.rotary_size.map(|rotary| plain.saturating_add(rotary));
         sizes.kv_heads = None;
         arguments.has("qk-layernorm");
     } else {
         // Sizes of a latent that is not used are read, too.
-        arguments.fill("latents", SizesDocument::default())?;
-        sizes = arguments.fill("heads", sizes)?;
+        arguments.fill("latents", &SizesDocument::default())?;
+        sizes = arguments.fill("heads", &sizes)?;
         sizes.head_size =
             channels.filter(|size| sizes.heads.checked_mul(*size) != Some(sizes.hidden));
     }
@@ -147,13 +147,13 @@ fn mixers(arguments: &Arguments, mut sizes: SizesDocument) -> Result<SizesDocume
     if matches!(variant.as_deref(), Some("gdn" | "gated_delta_net")) {
         sizes.full_every =
             arguments.text("linear-attention-freq")?.and_then(|every| every.parse().ok());
-        sizes = arguments.fill("linear", sizes)?;
+        sizes = arguments.fill("linear", &sizes)?;
     }
     if sizes.pattern.as_ref().is_some_and(|letters| letters.contains('M')) {
         // The defaults of Megatron-LM.
         (sizes.mamba_head_size, sizes.mamba_state, sizes.mamba_groups) =
             (Some(64), Some(128), Some(8));
-        sizes = arguments.fill("mamba", sizes)?;
+        sizes = arguments.fill("mamba", &sizes)?;
         let size = sizes.mamba_head_size.unwrap_or(1).max(1);
         sizes.mamba_heads = sizes.mamba_heads.or(Some(sizes.hidden.saturating_mul(2) / size));
     }
@@ -171,7 +171,7 @@ fn experts(
     let is_deepspeed = arguments.has("deepspeed");
     sizes.experts = Some(count);
     sizes.top_k = Some(if is_deepspeed { 1 } else { 2 });
-    sizes = arguments.fill("experts", sizes)?;
+    sizes = arguments.fill("experts", &sizes)?;
     if sizes.pattern.is_some() {
         sizes.dense_ffn =
             sizes.pattern.as_ref().filter(|letters| letters.contains('-')).map(|_| dense);

@@ -67,7 +67,7 @@ pub(super) fn training(
             .filter(|_| setup.tensor.is_some()),
         ..TrainingDocument::default()
     };
-    let training = arguments.fill("training", training)?;
+    let training = arguments.fill("training", &training)?;
     adapters::with(arguments, notes, training)
 }
 

@@ -48,7 +48,7 @@ pub(super) fn setup(
         layout,
         ..SetupDocument::default()
     };
-    let mut setup = arguments.fill("setup", setup)?;
+    let mut setup = arguments.fill("setup", &setup)?;
     let tensor = setup.tensor.unwrap_or(1);
     setup.expert_tensor = of_experts.filter(|own| *own != tensor && model.experts.is_some());
     Ok(setup)

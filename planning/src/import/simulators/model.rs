@@ -22,19 +22,19 @@ pub(super) fn of_kind(arguments: &Arguments, kind: Kind) -> Result<SizesDocument
         needed(arguments, "vocab-size")?;
         (sizes.norm, sizes.biases) = (Some("rms".to_owned()), Some(false));
     }
-    let mut sizes = arguments.fill("model", sizes)?;
+    let mut sizes = arguments.fill("model", &sizes)?;
     if arguments.text("attention-type")?.as_deref() == Some("mla") {
         needed(arguments, "kv-lora-rank")?;
         let plain = arguments.whole("qk-head-dim")?.unwrap_or(128);
         (sizes.rotary_size, sizes.value_size) = (Some(64), Some(128));
-        sizes = arguments.fill("latents", sizes)?;
+        sizes = arguments.fill("latents", &sizes)?;
         sizes.head_size = sizes.rotary_size.map(|rotary| plain.saturating_add(rotary));
         sizes.kv_heads = None;
     }
     if let Some(count) = arguments.degree("expert-num")? {
         let dense = sizes.ffn;
         (sizes.experts, sizes.top_k) = (Some(count), Some(1));
-        sizes = arguments.fill("experts", sizes)?;
+        sizes = arguments.fill("experts", &sizes)?;
         sizes.dense_ffn = dense.filter(|_| sizes.dense_layers.is_some());
     }
     Ok(sizes)
