@@ -85,5 +85,4 @@ fn a_plan_is_refused_where_its_threads_have_no_room() {
     for megabytes in [160, 256, 384] {
         refused(&plan(megabytes), &["a plan on 4 threads needs 352 MiB", "RAYON_NUM_THREADS=1"]);
     }
-    assert!(stdout(&plan(2048)).contains("plan"));
 }
