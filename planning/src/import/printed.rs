@@ -36,6 +36,13 @@ pub(super) enum Kind {
     Step,
 }
 
+impl Kind {
+    /// Whether it is read: the page has Megatron-LM's alone.
+    const fn is_read(self) -> bool {
+        cfg!(feature = "recipes") || matches!(self, Self::Arguments | Self::Part)
+    }
+}
+
 /// A configuration in a log.
 pub(super) struct Printed {
     pub(super) kind: Kind,
@@ -182,6 +189,7 @@ impl<'a> Lines<'a> {
         let number = self.number;
         let ends = |lines: &Self| format!("ends in line {}, and is not whole", lines.number);
         match kind {
+            _ if !kind.is_read() => Err("is of no framework that is read here".to_owned()),
             Kind::Job | Kind::Step => {
                 let (mut text, mut depth) = (first, Depth::default());
                 let mut line = text.clone();
@@ -287,6 +295,7 @@ fn question(source: &Source<'_>, one: &Printed, given: &Given) -> Result<Importe
             let arguments = Arguments::of_dump(tree.as_str().unwrap_or_default());
             of_megatron(source, &arguments, given, None)
         }
+        _ if !one.kind.is_read() => Err(source.unknown(WHOLE)),
         Kind::Job => {
             let (before, behind) = source.text.split_at(one.begin);
             let devices = given.devices.or_else(|| keys::mesh(behind));
