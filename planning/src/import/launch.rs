@@ -10,7 +10,9 @@ use serde_json::{Map, Value};
 
 use super::arguments::Arguments;
 use super::source::Source;
-use super::{Asked, Given, Imported, maxtext, of_megatron, of_source, shell, torchtitan, verl};
+use super::{
+    Asked, Given, Imported, maxtext, megatron, of_megatron, of_source, shell, torchtitan, verl,
+};
 
 /// Modules that start processes of another.
 const LAUNCHERS: &str = "torch.distributed.";
@@ -177,6 +179,7 @@ pub fn of_launch(
         Kind::Verl => return Ok(Asked::Step(Box::new(verl::of_launch(&source, words, &given)?))),
         Kind::Megatron => {
             let mut arguments = Arguments::of_launch(words);
+            megatron::stage(&source, &shell::Script::default(), &mut arguments);
             if let Some(processes) = processes {
                 arguments.set("world-size", Some(vec![processes.to_string()]));
             }

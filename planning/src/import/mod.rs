@@ -141,11 +141,17 @@ struct Format {
     read: fn(&Source<'_>, &Given) -> Result<Imported, Diagnostic>,
 }
 
-/// Logs that begin with a configuration, and scripts of Megatron-LM.
-const OF_MEGATRON: [Format; 2] = [
-    Format { is_it: printed::is_log, read: printed::of_log },
-    Format { is_it: is_script, read: of_script },
-];
+/// Logs that begin with a configuration.
+#[cfg(feature = "recipes")]
+const LOG: Format = Format { is_it: printed::is_log, read: printed::of_log };
+/// Logs that begin with the arguments of Megatron-LM.
+#[cfg(not(feature = "recipes"))]
+const LOG: Format = Format {
+    is_it: |source| is_dump(source.text),
+    read: |source, given| of_megatron(source, &Arguments::of_dump(source.text), given, None),
+};
+/// Those, and scripts of Megatron-LM.
+const OF_MEGATRON: [Format; 2] = [LOG, Format { is_it: is_script, read: of_script }];
 
 /// Files of all other kinds.
 #[cfg(feature = "recipes")]

@@ -36,13 +36,6 @@ pub(super) enum Kind {
     Step,
 }
 
-impl Kind {
-    /// Whether it is read: the page has Megatron-LM's alone.
-    const fn is_read(self) -> bool {
-        cfg!(feature = "recipes") || matches!(self, Self::Arguments | Self::Part)
-    }
-}
-
 /// A configuration in a log.
 pub(super) struct Printed {
     pub(super) kind: Kind,
@@ -67,6 +60,10 @@ impl Printed {
 /// All configurations in `text`, those that several ranks print once.
 pub(super) fn all(text: &str) -> Vec<Printed> {
     let mut all: Vec<Printed> = Vec::new();
+    // The page reads the arguments of Megatron-LM alone.
+    if !cfg!(feature = "recipes") {
+        return all;
+    }
     let mut lines = Lines { text, at: 0, number: 0 };
     loop {
         let begin = lines.at;
@@ -107,7 +104,6 @@ fn begins(line: &str) -> Option<(Kind, String, String)> {
     let has = |words: &str| line.contains(words);
     match () {
         () if has(ARGUMENTS[0]) => of(Kind::Arguments),
-        () if !cfg!(feature = "recipes") => None,
         () if has("Running with args: {") || has("Running with configs: {") => of(Kind::Job),
         () if has("{'actor_rollout_ref': {") || has("{\"actor_rollout_ref\": {") => of(Kind::Step),
         () if has("_target_: megatron.bridge.") && has(".ConfigContainer") => of(Kind::Recipe),
@@ -189,7 +185,6 @@ impl<'a> Lines<'a> {
         let number = self.number;
         let ends = |lines: &Self| format!("ends in line {}, and is not whole", lines.number);
         match kind {
-            _ if !kind.is_read() => Err("is of no framework that is read here".to_owned()),
             Kind::Job | Kind::Step => {
                 let (mut text, mut depth) = (first, Depth::default());
                 let mut line = text.clone();
@@ -295,7 +290,6 @@ fn question(source: &Source<'_>, one: &Printed, given: &Given) -> Result<Importe
             let arguments = Arguments::of_dump(tree.as_str().unwrap_or_default());
             of_megatron(source, &arguments, given, None)
         }
-        _ if !one.kind.is_read() => Err(source.unknown(WHOLE)),
         Kind::Job => {
             let (before, behind) = source.text.split_at(one.begin);
             let devices = given.devices.or_else(|| keys::mesh(behind));
