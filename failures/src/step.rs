@@ -88,20 +88,23 @@ impl Pipelines<'_> {
     ) -> Result<Step, FailureError> {
         // Pipelines are alike: which of them has a dead worker must not change the search.
         let (canonical, names) = dead.canonical();
-        let last = self.searched(&canonical, how, stop)?.renamed(&names);
+        let starts = by_schedule(self, how.split)?;
+        let searched = |dead: &Dead| self.searched(dead, how, &starts, stop);
+        let last = searched(&canonical)?.renamed(&names);
         let names: Vec<u32> = names.into_iter().rev().collect();
         let reversed = dead.renumbered(&names);
         if reversed == canonical {
             return Ok(last);
         }
-        Ok(last.or(self.searched(&reversed, how, stop)?.renamed(&names)))
+        Ok(last.or(searched(&reversed)?.renamed(&names)))
     }
 
-    /// The same with pipelines as they are numbered in `dead`.
+    /// The same with pipelines as they are numbered in `dead`; `starts` are those of [`by_schedule`].
     fn searched(
         &self,
         dead: &Dead,
         how: &Rerouting<'_>,
+        starts: &[u64],
         stop: &dyn Fn() -> bool,
     ) -> Result<Step, FailureError> {
         let instance = Instance::new(self, dead, how.deal, how.split)?;
@@ -111,7 +114,6 @@ impl Pipelines<'_> {
             return Err(fault);
         }
         let bound = bound(self, dead, how.split);
-        let starts = by_schedule(self, how.split)?;
         let starts: Vec<u64> = starts.iter().copied().cycle().take(instance.nodes.len()).collect();
         let candidates = candidates(&instance, &room, &starts, stop);
         let best = |aim: Aim| {
@@ -139,8 +141,9 @@ impl Step {
     fn or(self, other: Self) -> Self {
         let staggered = self.staggered.min(other.staggered);
         let peaks = self.peaks.iter().zip(&other.peaks).map(|(one, two)| *one.max(two)).collect();
+        let interrupted = self.interrupted || other.interrupted;
         let better = if other.step < self.step { other } else { self };
-        Self { staggered, peaks, ..better }
+        Self { staggered, peaks, interrupted, ..better }
     }
 
     /// The same with the pipeline `names[k]` in place of k.
