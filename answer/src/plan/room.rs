@@ -1,4 +1,5 @@
-//! Whether there is memory for a plan: an allocation that fails midway ends the process.
+//! Whether there is address space for a plan: an allocation that fails midway ends the process. Threads reserve much more
+//! of it than they use, so that it is not held against free memory, as `question::memory` holds what is used.
 
 use question::Diagnostic;
 

@@ -88,7 +88,7 @@ impl<'a> Launched<'a> {
     }
 
     /// The processes that it starts, as its words and its environment say.
-    fn processes(&self, context: &Context<'_>, notes: &mut Vec<String>) -> Option<u64> {
+    fn processes(&self, script: &Source<'_>, notes: &mut Vec<String>) -> Option<u64> {
         let (launcher, ..) = self.parts();
         let number = |name: &str| self.environment.get(name)?.parse::<u64>().ok();
         let flag = |names: &[&str]| {
@@ -106,7 +106,7 @@ impl<'a> Launched<'a> {
             _ if is_torchrun => Some(nodes.unwrap_or(1).saturating_mul(each.unwrap_or(1))),
             "deepspeed" | "ds" => {
                 let slots = value(launcher, "hostfile").and_then(|file| {
-                    let slots = slots(context, &self.folder.join(file));
+                    let slots = slots(script, &self.folder.join(file));
                     if slots.is_none() && nodes.is_none() {
                         notes.push(format!(
                             "{}, which names the nodes, is not here: --nodes gives their number",
@@ -147,8 +147,8 @@ fn value<'a>(words: &'a [String], name: &str) -> Option<&'a str> {
 }
 
 /// The devices of the hosts in the file `path`.
-fn slots(context: &Context<'_>, path: &Path) -> Option<u64> {
-    let text = context.exists(path).then(|| context.read_text(path, MOST_BYTES).ok())??;
+fn slots(script: &Source<'_>, path: &Path) -> Option<u64> {
+    let text = script.text_of(path)?;
     let all =
         text.lines().filter_map(|line| line.split_once("slots=")?.1.trim().parse::<u64>().ok());
     Some(all.fold(0, u64::saturating_add)).filter(|sum| *sum > 0)
@@ -174,7 +174,7 @@ pub fn of_launch(
     };
     let mut notes = Vec::new();
     let mut given = given.clone();
-    let processes = launch.processes(context, &mut notes);
+    let processes = launch.processes(&source, &mut notes);
     let mut plan = match kind {
         Kind::Verl => return Ok(Asked::Step(Box::new(verl::of_launch(&source, words, &given)?))),
         Kind::Megatron => {

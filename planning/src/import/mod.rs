@@ -35,7 +35,6 @@ mod torchtitan;
 pub mod verl;
 mod yaml;
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -233,21 +232,23 @@ impl Asked {
 /// If it cannot be read, is of no known kind, or lacks what a question needs.
 pub fn read(context: &Context<'_>, path: &Path, given: &Given) -> Result<Asked, Diagnostic> {
     let bytes = context.read_bytes(path, MOST_BYTES)?;
-    let text = looked_at(&bytes);
-    let source = Source::new(context, path, &text);
+    let text = String::from_utf8_lossy(&bytes);
+    let source = looked_at(context, path, &text);
     match verl::is_script(&source) {
         true => verl::of_script(&source, given).map(|step| Asked::Step(Box::new(step))),
         false => of_source(&source, given).map(|plan| Asked::Plan(Box::new(plan))),
     }
 }
 
-/// All of a log with a printed configuration, and the start of any other file, behind which anything may stand.
-fn looked_at(bytes: &[u8]) -> Cow<'_, str> {
-    let all = String::from_utf8_lossy(bytes);
-    match bytes.get(..HEAD).filter(|_| printed::all(&all).is_empty()) {
-        Some(head) => String::from_utf8_lossy(head),
-        None => all,
+/// All of `text` if it is a log with a printed configuration, else its start, behind which anything may stand.
+fn looked_at<'a>(context: &'a Context<'a>, path: &'a Path, text: &'a str) -> Source<'a> {
+    let all = Source::new(context, path, text);
+    if !all.printed().is_empty() {
+        return all;
     }
+    let is_end = |at: &usize| text.is_char_boundary(*at);
+    let end = (0..=HEAD.min(text.len())).rev().find(is_end).unwrap_or(0);
+    Source::new(context, path, &text[..end])
 }
 
 /// The step of reinforcement learning that the launch script or the log `path` of verl runs; the bytes of any other
@@ -261,11 +262,12 @@ pub fn read_step(
     given: &Given,
 ) -> Result<Result<verl::Step, Vec<u8>>, Diagnostic> {
     let bytes = context.read_bytes(path, MOST_BYTES)?;
-    let text = looked_at(&bytes);
-    let source = Source::new(context, path, &text);
+    let text = String::from_utf8_lossy(&bytes);
+    let source = looked_at(context, path, &text);
     if verl::is_script(&source) {
         return verl::of_script(&source, given).map(Ok);
     }
+    drop(source);
     drop(text);
     Ok(Err(bytes))
 }
