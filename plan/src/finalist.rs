@@ -143,7 +143,7 @@ impl Inputs<'_> {
         orders: &Orders<'_>,
     ) -> Result<Finalist, FinalistError> {
         let costed = &evaluation.costed;
-        let layout = Layout::new(&costed.setup, self.cluster)?;
+        let layout = Layout::new(&costed.setup, self)?;
         let (cluster, seats) = layout.seated()?;
         let at = (costed.shape, costed.setup.family.about().placement);
         let hop = cluster.longest_hop(&seats, at, costed.message);

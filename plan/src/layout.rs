@@ -3,6 +3,7 @@
 use pipeline::{Bandwidth, Bytes, Nanos};
 use sim::cluster::{ClusterError, ClusterSpec, Host, Inter, Intra, Seating, Seats};
 
+use crate::inputs::Inputs;
 use crate::machine::Machine;
 use crate::setup::{Cluster, Setup};
 use crate::times::nanos;
@@ -17,7 +18,8 @@ pub struct Layout {
 }
 
 /// The links that carry transfers between stages: every device has its port and its NIC, at the
-/// rates that transfers reach; of several kinds of devices the slowest counts for all.
+/// rates that transfers reach, and faster by the share of a transfer that other chunks hide
+/// ([`crate::Software::transfers_exposed`]); of several kinds of devices the slowest counts for all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wires {
     /// Devices that share fast links: a node of the engine, where a device is on the wires of one.
@@ -29,12 +31,17 @@ pub(crate) struct Wires {
 }
 
 impl Wires {
-    pub(crate) fn of(cluster: &Cluster) -> Self {
-        let machines = || cluster.parts.iter().map(|(machine, _)| machine);
-        let devices = cluster.devices();
-        let slowest =
-            |rate: fn(&Machine) -> f64| whole(machines().map(rate).fold(f64::MAX, f64::min));
-        let latency = machines().map(|one| one.efficiency.hop_latency).fold(0.0, f64::max);
+    /// The wires between the stages of `setup`.
+    pub(crate) fn of(setup: &Setup, inputs: &Inputs<'_>) -> Self {
+        let machines = || inputs.cluster.parts.iter().map(|(machine, _)| machine);
+        let devices = inputs.cluster.devices();
+        let software = setup.software(inputs.recipe);
+        let exposed = |one: &Machine| software.transfers_exposed(&one.efficiency, setup.chunks);
+        let slowest = |rate: fn(&Machine) -> f64| {
+            whole(machines().map(|one| rate(one) / exposed(one)).fold(f64::MAX, f64::min))
+        };
+        let latency = machines().map(|one| one.efficiency.hop_latency * exposed(one));
+        let latency = latency.fold(0.0, f64::max);
         Self {
             node: machines().map(|machine| machine.block(devices)).min().unwrap_or(1),
             inside: slowest(Machine::hop_inside),
@@ -57,13 +64,13 @@ impl Wires {
 }
 
 impl Layout {
-    /// The layout of `setup` on `cluster`: neighbouring stages are [`Setup::stage_stride`] devices
-    /// apart, on its wires.
+    /// The layout of `setup` on the cluster of `inputs`: neighbouring stages are [`Setup::stage_stride`]
+    /// devices apart, on its wires.
     ///
     /// # Errors
     /// A rate that no wire has.
-    pub fn new(setup: &Setup, cluster: &Cluster) -> Result<Self, ClusterError> {
-        let Wires { node, inside, outside, latency } = Wires::of(cluster);
+    pub fn new(setup: &Setup, inputs: &Inputs<'_>) -> Result<Self, ClusterError> {
+        let Wires { node, inside, outside, latency } = Wires::of(setup, inputs);
         let (devices, per_node) = seats(setup.pipeline, setup.stage_stride(), node);
         let nodes = devices.last().map_or(1, |last| *last as u64 / per_node + 1);
         let spec = ClusterSpec {
@@ -77,7 +84,7 @@ impl Layout {
                 latency,
                 oversubscription_percent: 100,
             },
-            host: host(setup, cluster, per_node),
+            host: host(setup, inputs.cluster, per_node),
         };
         Ok(Self { spec, devices })
     }

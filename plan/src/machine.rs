@@ -125,7 +125,10 @@ pub struct Efficiency {
     pub launch: f64,
     /// Factor on it with collectives in between.
     pub launch_tensor: f64,
-    /// Share of the 8-bit peak that products with one scale for a tensor reach, over that of 16 bits.
+    /// Rate of products of 16 bits that all tokens meet, over that of experts in 16 bits, the head and the
+    /// router.
+    pub bf16: f64,
+    /// Share of the 8-bit peak that products with one scale for a tensor reach, over `matmul`.
     pub fp8: f64,
     /// The same with a scale for each block.
     pub fp8_block: f64,
@@ -155,6 +158,8 @@ pub struct Efficiency {
     pub tensor_exposed: f64,
     /// The same where they run beside products.
     pub tensor_overlapped: f64,
+    /// Share of the transfers between stages that nothing hides where they run beside other chunks.
+    pub stage_overlapped: f64,
     /// Share of the exchange of context groups that nothing hides.
     pub context_exposed: f64,
     /// Share of the link bandwidth that all-to-alls of experts reach.
@@ -199,6 +204,7 @@ impl Efficiency {
         hop_latency: 0.0,
         launch: 0.0,
         launch_tensor: 1.0,
+        bf16: 1.0,
         fp8: 1.0,
         fp8_block: 1.0,
         mxfp8: 1.0,
@@ -213,6 +219,7 @@ impl Efficiency {
         fused_experts: 1.0,
         tensor_exposed: 1.0,
         tensor_overlapped: 1.0,
+        stage_overlapped: 1.0,
         context_exposed: 1.0,
         expert_link: 1.0,
         expert_network: 1.0,
@@ -288,6 +295,13 @@ impl Machine {
         let peak = self.peak_of(precision);
         let (peak, share) = peak.map_or((self.peak, 1.0), |peak| (peak, share));
         peak * (share * rates.matmul * rates.power).min(1.0)
+    }
+
+    /// The same of plain products: those that all tokens meet, or a single expert.
+    #[must_use]
+    pub fn plain_rate(&self, precision: Precision) -> f64 {
+        let is_16 = self.peak_of(precision).is_none() || precision == Precision::Bf16;
+        self.rate(precision) * if is_16 { self.efficiency.bf16 } else { 1.0 }
     }
 
     /// FLOP/s of fused attention, which stays in 16 bits.

@@ -156,7 +156,8 @@ pub struct Software {
     pub streams: Option<Contention>,
     /// Whether collectives of tensor groups run beside products.
     pub overlap_tensor: bool,
-    /// Whether stages go on while their activations and gradients are sent.
+    /// Whether stages with several chunks go on while their activations and gradients are sent: Megatron-LM
+    /// does so in interleaved schedules alone.
     pub overlap_transfers: bool,
     /// Whether tokens are sent once to each node, and not once for each expert on it (DeepEP,
     /// HybridEP).
@@ -250,6 +251,11 @@ impl Software {
     /// The share of the collectives of tensor groups that nothing hides.
     pub(crate) fn tensor_exposed(&self, rates: &Efficiency) -> f64 {
         if self.overlap_tensor { rates.tensor_overlapped } else { rates.tensor_exposed }
+    }
+
+    /// The share of a transfer between stages of `chunks` chunks that nothing hides.
+    pub(crate) fn transfers_exposed(&self, rates: &Efficiency, chunks: u64) -> f64 {
+        if self.overlap_transfers && chunks > 1 { rates.stage_overlapped } else { 1.0 }
     }
 
     /// Factor on the time of all-to-alls, without their hidden share.

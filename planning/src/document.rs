@@ -320,7 +320,8 @@ keys! {
     contention: Option<ContentionKey>, label: "Contention of the two streams";
     /// Whether collectives of tensor groups run beside the products that they belong to [default: false].
     overlap_tensor: Option<bool>, label: "Overlap of tensor-parallel collectives";
-    /// Whether stages go on while what they made travels to other stages
+    /// Whether stages go on while their outputs travel to other stages: where a stage has several chunks, as in
+    /// Megatron-LM; with one chunk it waits for each transfer
     /// [default: true on machines with products of 8 bits].
     overlap_transfers: Option<bool>, label: "Overlap of pipeline transfers";
     /// Whether parameters are gathered beside the passes that need others, and each chunk exchanges its own

@@ -51,7 +51,7 @@ pub(super) struct RowKind {
 }
 
 impl RowKind {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 12] = [
         Self { source: Source::MlPerf, experts: false },
         Self { source: Source::Bridge, experts: false },
         Self { source: Source::Torchtitan, experts: false },
@@ -61,6 +61,9 @@ impl RowKind {
         Self { source: Source::SimuMax, experts: true },
         Self { source: Source::CclBench, experts: false },
         Self { source: Source::Lora, experts: false },
+        Self { source: Source::Nemo, experts: false },
+        Self { source: Source::Nemo, experts: true },
+        Self { source: Source::Fsdp, experts: false },
     ];
 
     /// The kind of `run`; ccl-bench is one kind.
@@ -80,6 +83,9 @@ impl RowKind {
             (Source::SimuMax, true) => "SimuMax, experts",
             (Source::CclBench, _) => "ccl-bench",
             (Source::Lora, _) => "LoRA",
+            (Source::Nemo, false) => "NeMo, dense",
+            (Source::Nemo, true) => "NeMo, experts",
+            (Source::Fsdp, _) => "FSDP",
         }
     }
 

@@ -114,7 +114,7 @@ pub(super) fn file(path: &Path, source: Source, text: &str) -> Result<ValidatedS
     let outcomes = study::without_fits(runs.collect())?;
     let mut rows = Vec::new();
     for one in &outcomes {
-        let is_fitted = !matches!(source, Source::CclBench | Source::Lora);
+        let is_fitted = source.is_fitted() || source == Source::SimuMax;
         let is_known = is_fitted && known.contains(&one.run.configuration);
         let own = rows_of(one).into_iter();
         rows.extend(own.map(|row| super::Row { fitted: is_known && row.quantity == TIME, ..row }));

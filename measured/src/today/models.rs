@@ -46,6 +46,9 @@ struct Line {
     mamba_head_dim: Option<u64>,
     mamba_state: Option<u64>,
     mamba_groups: Option<u64>,
+    note: String,
+    #[cfg(test)]
+    counted_total_b: f64,
 }
 
 /// The sizes of all models that rows may name.
@@ -152,7 +155,7 @@ impl Model<'_> {
             experts,
             tied: is(&line.tied),
             biases: Biases { qkv: is(&line.bias), output: is(&line.bias), mlp: is(&line.bias) },
-            norm: if is_gpt3 { Norm::Layer } else { Norm::Rms },
+            norm: if is_gpt3 || line.note.contains("LayerNorm") { Norm::Layer } else { Norm::Rms },
             qk_norm: is(&line.qk_norm),
             attention: Attention::Flash,
             value_size: line.v_head_dim,
@@ -206,7 +209,10 @@ impl Model<'_> {
             "5 sliding, 1 full" if layer % 6 != 5 => Mixer::Window,
             _ => Mixer::Full,
         };
-        let is_dense = line.experts.is_none() || layer < self.dense;
+        let alternates = line.sliding_pattern == "dense, experts alternating";
+        let is_dense = line.experts.is_none()
+            || layer < self.dense
+            || alternates && layer.is_multiple_of(2);
         LayerKind::of(mixer, if is_dense { Ffn::Dense } else { Ffn::Experts })
     }
 }
@@ -223,6 +229,10 @@ mod tests {
             let model = models.named(&line.name).unwrap();
             let transformer = model.transformer(2048, true).unwrap();
             assert_eq!(transformer.layers, line.layers);
+            let counted = transformer.parameters() as f64 / 1e9;
+            if line.name != "gpt3-175b" {
+                assert!((counted - line.counted_total_b).abs() < 6e-4, "{}: {counted}", line.name);
+            }
         }
         assert!(models.named("deepseek-v4-flash").is_none());
     }

@@ -23,12 +23,24 @@ pub(in super::super) enum Source {
     CclBench,
     /// Fine-tuning with LoRA: tables of Megatron-Bridge and NeMo, and logs of MLPerf.
     Lora,
+    /// NeMo on Megatron-LM: recipes of NVIDIA's dgxc-benchmarking, and long sequences.
+    Nemo,
+    /// PyTorch FSDP on A100, by llm-foundry and fms-fsdp.
+    Fsdp,
 }
 
 impl Source {
     /// All sources, in the order of reports.
-    pub(in super::super) const ALL: [Self; 6] =
-        [Self::MlPerf, Self::Bridge, Self::Torchtitan, Self::SimuMax, Self::CclBench, Self::Lora];
+    pub(in super::super) const ALL: [Self; 8] = [
+        Self::MlPerf,
+        Self::Bridge,
+        Self::Torchtitan,
+        Self::SimuMax,
+        Self::CclBench,
+        Self::Lora,
+        Self::Nemo,
+        Self::Fsdp,
+    ];
 
     pub(in super::super) const fn name(self) -> &'static str {
         match self {
@@ -38,6 +50,8 @@ impl Source {
             Self::SimuMax => "SimuMax",
             Self::CclBench => "ccl-bench",
             Self::Lora => "LoRA",
+            Self::Nemo => "NeMo",
+            Self::Fsdp => "FSDP",
         }
     }
 
@@ -54,6 +68,8 @@ impl Source {
             Self::SimuMax => "today-simumax.csv",
             Self::CclBench => "today-ccl-bench.csv",
             Self::Lora => "today-lora.csv",
+            Self::Nemo => "today-nemo.csv",
+            Self::Fsdp => "today-fsdp.csv",
         }
     }
 
@@ -66,6 +82,8 @@ impl Source {
             Self::SimuMax => const { PAPER.text(Self::SimuMax.file()) },
             Self::CclBench => const { PAPER.text(Self::CclBench.file()) },
             Self::Lora => const { PAPER.text(Self::Lora.file()) },
+            Self::Nemo => const { PAPER.text(Self::Nemo.file()) },
+            Self::Fsdp => const { PAPER.text(Self::Fsdp.file()) },
         }
     }
 
@@ -78,6 +96,8 @@ impl Source {
             Self::SimuMax => &["row", "layers", "peak_memory_gib", "step_seconds"],
             Self::CclBench => &["framework", "metric", "repeats", "step_seconds"],
             Self::Lora => &["lora_rank", "lora_modules", "attended", "step_seconds"],
+            Self::Nemo => &["etp", "layers", "step_seconds"],
+            Self::Fsdp => &["zero", "framework", "tokens_per_s_per_gpu"],
         }
     }
 
@@ -109,6 +129,7 @@ pub(super) struct Published {
     pub(super) vp: String,
     pub(super) cp: String,
     pub(super) ep: String,
+    pub(super) etp: String,
     pub(super) schedule: String,
     pub(super) micro_batch: String,
     pub(super) local_batch: String,
@@ -178,7 +199,7 @@ mod tests {
             let text = PAPER.get(source.file()).unwrap();
             assert_eq!(Source::of(text), Some(source));
             let lines = lines(Path::new(source.file()), text).unwrap();
-            let least = if source == Source::Lora { 11 } else { 18 };
+            let least = if [Source::Lora, Source::Fsdp].contains(&source) { 9 } else { 18 };
             assert!(lines.len() >= least, "{}", source.name());
             assert!(lines.iter().all(|line| !line.model.is_empty() && !line.machine.is_empty()));
         }

@@ -79,16 +79,22 @@ fn set_of(kind: RowKind, outcomes: &[&Outcome]) -> ValidatedSet {
         outcomes.iter().copied().filter(|one| one.run.apart.is_none()).collect();
     let none = Allowed::default();
     let mut bars = vec![bar("step, in sample", in_sample(&own), none)];
-    if kind.source == Source::Lora {
-        bars = vec![bar("step, nothing fitted", in_sample(&own), mean(0.10))];
-    } else if !matches!(kind.source, Source::CclBench | Source::SimuMax) {
+    if let Source::Lora | Source::Nemo | Source::Fsdp = kind.source {
+        let most = match (kind.source, kind.experts) {
+            (Source::Nemo, false) => 0.05,
+            (Source::Nemo, true) => 0.08,
+            _ => 0.10,
+        };
+        bars = vec![bar("step, nothing fitted", in_sample(&own), mean(most))];
+    } else if kind.source.is_fitted() {
         bars.push(bar("step, held out by configuration", held_out(&own), none));
         bars.push(bar("step, each configuration at its own mean", floor(&own), none));
     }
     let rows: Vec<Row> = outcomes.iter().flat_map(|one| rows_of(one)).collect();
     let kinds = match kind.source {
-        Source::SimuMax | Source::Lora => by_kind(kind.name(), &of_one_source(&rows)),
-        _ => by_kind(kind.name(), &held_out_rows(&rows)),
+        source if source.is_fitted() => by_kind(kind.name(), &held_out_rows(&rows)),
+        Source::CclBench => Vec::new(),
+        _ => by_kind(kind.name(), &of_one_source(&rows)),
     };
     ValidatedSet { set: kind.name(), rows, bars, kinds, coverage: Vec::new() }
 }

@@ -22,9 +22,7 @@ fn every_line_is_a_run_or_is_set_apart_with_its_reason() {
     let lines: usize = Source::ALL.iter().map(rows).sum();
     assert_eq!(runs.len() + apart.len(), lines);
     assert!(apart.iter().all(|one| !one.reason.is_empty()));
-    let is_of_others =
-        |run: &Run| matches!(run.source, Source::CclBench | Source::SimuMax | Source::Lora);
-    let fitted = |run: &&Run| run.apart.is_none() && !is_of_others(run);
+    let fitted = |run: &&Run| run.apart.is_none() && run.source.is_fitted();
     let fitted: Vec<&Run> = runs.iter().filter(fitted).collect();
     let configurations: BTreeSet<&str> =
         fitted.iter().map(|run| run.configuration.as_str()).collect();

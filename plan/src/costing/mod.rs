@@ -402,7 +402,7 @@ impl<'a> Costing<'a> {
     /// of it where passes are paired and their transfers overlap: never more than in the engine. No gradient is sent
     /// to chunks of which, with all before them, no weight is trained.
     fn sends(&self, stages: &[usize], layers: &[u64]) -> Vec<[Nanos; 2]> {
-        let (wires, bytes) = (Wires::of(self.inputs.cluster), bytes(self.message()));
+        let (wires, bytes) = (Wires::of(self.setup, &self.inputs), bytes(self.message()));
         let stride = self.setup.stage_stride();
         let last = self.shape.stages() - 1;
         let mirrored = self.setup.family.about().placement == Placement::Mirrored;
@@ -452,12 +452,7 @@ impl<'a> Costing<'a> {
         stages: &[usize],
         sends: &[[Nanos; 2]],
     ) -> Costs {
-        let beside = self.inputs.recipe.software.overlap_transfers;
-        let hop = if beside { sends.iter().flatten().copied().max() } else { None };
-        let with = |seconds: f64, send: Nanos| {
-            let send = if beside { 0 } else { send.0 };
-            Nanos(nanos(seconds).0.saturating_add(send))
-        };
+        let with = |seconds: f64, send: Nanos| Nanos(nanos(seconds).0.saturating_add(send.0));
         let one = |((times, &stage), &[next, before]): ((&Times, &usize), &[Nanos; 2])| {
             let own = [parameters[stage], trained[stage]];
             let times = self.with_gathers(*times, own, stage);
@@ -468,7 +463,7 @@ impl<'a> Costing<'a> {
             )
         };
         let chunks = passes.iter().zip(stages).zip(sends).map(one).collect();
-        Costs::new(chunks, hop.unwrap_or_default())
+        Costs::new(chunks, Nanos(0))
     }
 
     /// The costs that an order is made for, from the durations of `passes`.
@@ -520,7 +515,7 @@ impl<'a> Costing<'a> {
             return Ok(Vec::new());
         }
         // All devices have the same links, so that their wires need not be laid out.
-        let host = Layout::new(self.setup, self.inputs.cluster).and_then(|one| {
+        let host = Layout::new(self.setup, &self.inputs).and_then(|one| {
             one.spec.check()?;
             Ok(one.spec.host)
         });

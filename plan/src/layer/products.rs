@@ -6,12 +6,12 @@ use crate::machine::Machine;
 use crate::model::{Experts, Ffn, LayerKind, Product, Role, Side, Trained, number};
 use crate::precision::Precision;
 
-/// Rows of an expert's product that are padding, on the mean.
+/// Rows of an expert's product that are padding, on the mean, where a device has several experts.
 const PADDING: f64 = 64.0;
 /// Extra bytes that a low-precision product moves for one number of its input or its result: it is read
 /// in 16 bits and written in fewer, forward and transposed.
 const QUANTIZED: f64 = 4.0;
-/// Bytes that each pass moves for one weight of an expert: its gradient is added up in 32 bits in every
+/// Bytes that each pass moves for one weight of several experts: its gradient is added up in 32 bits in every
 /// microbatch, and few rows meet it.
 const EXPERT_WEIGHT: f64 = 4.0;
 
@@ -71,11 +71,12 @@ pub(super) fn add(task: &Task<'_>, kind: LayerKind, kernels: &mut Kernels) {
     if let Some(experts) = task.model.experts.filter(|_| kind.ffn == Ffn::Experts) {
         let own = products.iter().filter(|product| product.role == Role::RoutedExpert);
         let weights: u64 = own.map(|product| product.inner * product.outer).sum();
-        let local =
-            number(experts.count) / number(task.partition.expert * task.partition.expert_tensor);
-        let seconds = task.machine.stream(local * number(weights) * EXPERT_WEIGHT);
-        let passes = [seconds * task.experts() * task.load.mean; 3];
-        kernels.add(Part::Experts, Group::Routed, kind.trained.of_passes(passes));
+        if is_grouped(task, experts) {
+            let local = local(task, experts) / number(task.partition.expert_tensor);
+            let seconds = task.machine.stream(local * number(weights) * EXPERT_WEIGHT);
+            let passes = [seconds * task.experts() * task.load.mean; 3];
+            kernels.add(Part::Experts, Group::Routed, kind.trained.of_passes(passes));
+        }
     }
 }
 
@@ -88,7 +89,7 @@ fn plain(task: &Task<'_>, trained: Trained, product: Product, kernels: &mut Kern
         _ => Group::Projections,
     };
     let (machine, sizes) = (task.machine, shared(task, product));
-    let passes = sizes.passes(machine, machine.rate(task.precision));
+    let passes = sizes.passes(machine, machine.plain_rate(task.precision));
     kernels.add(Part::Products, group, task.slowed(trained.of_passes(passes)));
     if task.precision.is_low() {
         let quantizing = sizes.quantizing(machine, trained);
@@ -128,17 +129,32 @@ pub(super) fn rows_of(task: &Task<'_>, product: Product) -> Rows {
     if let (Role::RoutedExpert, Some(experts)) = (product.role, task.model.experts) {
         let Sizes { rows, columns, inner, count } = sizes_of_routed(task, experts, product);
         let shares = [inner / number(product.inner), columns / number(product.outer)];
-        return Rows { rows: rows + PADDING, count, shares, slow: task.experts() * task.load.mean };
+        let rows = rows + padding(task, experts);
+        return Rows { rows, count, shares, slow: task.experts() * task.load.mean };
     }
     let Sizes { rows, columns, inner, count } = shared(task, product);
     let shares = [inner / number(product.inner), columns / number(product.outer)];
     Rows { rows, count, shares, slow: task.software.compute }
 }
 
+/// Routed experts of a device.
+fn local(task: &Task<'_>, experts: Experts) -> f64 {
+    number(experts.count) / number(task.partition.expert)
+}
+
+/// Whether products of several experts run together. One expert is a plain product.
+fn is_grouped(task: &Task<'_>, experts: Experts) -> bool {
+    local(task, experts) > 1.0
+}
+
+fn padding(task: &Task<'_>, experts: Experts) -> f64 {
+    if is_grouped(task, experts) { PADDING } else { 0.0 }
+}
+
 /// `product` of each routed expert of a device, without padding.
 fn sizes_of_routed(task: &Task<'_>, experts: Experts, product: Product) -> Sizes {
     let etp = number(task.partition.expert_tensor);
-    let local = (number(experts.count) / number(task.partition.expert)).max(1.0);
+    let local = local(task, experts).max(1.0);
     let (inner, outer) = (number(product.inner), number(product.outer));
     let [columns, inner] = match product.side {
         Side::Outer => [outer / etp, inner],
@@ -158,8 +174,11 @@ fn routed(
 ) {
     let machine = task.machine;
     let plain = sizes_of_routed(task, experts, product);
-    let sizes = Sizes { rows: plain.rows + PADDING, ..plain };
-    let rate = machine.rate(task.precision) * machine.efficiency.grouped;
+    let sizes = Sizes { rows: plain.rows + padding(task, experts), ..plain };
+    let rate = match is_grouped(task, experts) {
+        true => machine.rate(task.precision) * machine.efficiency.grouped,
+        false => machine.plain_rate(task.precision),
+    };
     let slow =
         |passes: [f64; 3], times: f64| passes.map(|seconds| seconds * task.experts() * times);
     let passes = trained.of_passes(sizes.passes(machine, rate));

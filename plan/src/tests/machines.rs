@@ -1,7 +1,7 @@
 //! Peaks by format, and domains of fast links that are larger than a node.
 
 use super::machine;
-use crate::{Layout, Machine, Precision};
+use crate::{Inputs, Layout, Machine, Precision};
 
 /// 72 devices in a rack, four to a host, as GB200 NVL72.
 fn rack() -> Machine {
@@ -73,11 +73,13 @@ fn groups_inside_a_rack_use_its_links_and_larger_ones_their_nics() {
 fn stages_of_one_block_hand_values_over_fast_links() {
     // Eight stages of sixteen devices each: four stages to a block of 64.
     let cluster = crate::Cluster { parts: vec![(rack(), 128)] };
-    let layout = Layout::new(&super::setup([16, 1, 8]), &cluster).unwrap();
+    let (model, recipe) = (super::model(super::gpt(8, 1024, 8)), super::recipe(64));
+    let new = |cluster| Layout::new(&super::setup([16, 1, 8]), &Inputs::new(&model, &recipe, cluster));
+    let layout = new(&cluster).unwrap();
     assert_eq!((layout.spec.nodes, layout.spec.devices_per_node), (2, 4));
     assert_eq!(layout.devices, vec![0, 1, 2, 3, 4, 5, 6, 7]);
     let hosts = crate::Cluster { parts: vec![(Machine { domain: 4, ..rack() }, 128)] };
-    let apart = Layout::new(&super::setup([16, 1, 8]), &hosts).unwrap();
+    let apart = new(&hosts).unwrap();
     assert_eq!((apart.spec.nodes, apart.spec.devices_per_node), (8, 1));
     assert_eq!(apart.spec.inter.bandwidth, layout.spec.inter.bandwidth);
 }
