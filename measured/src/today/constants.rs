@@ -13,7 +13,7 @@ use question::Diagnostic;
 use super::row::{Facts, Run};
 
 /// Factor on the time of experts and their all-to-alls for each release before that of the constants.
-const RELEASE: f64 = 1.0783;
+const RELEASE: f64 = 1.0807;
 
 /// The machine whose file has the values that all of Hopper share, and all machines.
 const HOPPER: &str = "h100";
