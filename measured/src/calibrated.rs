@@ -116,7 +116,9 @@ mod tests {
         let lines: String = found.iter().map(line).collect();
         let recorded: String = recorded().unwrap().iter().map(line).collect();
         assert_eq!(recorded, lines, "write these into {}", RECORD.0);
-        // One measured layout helps with others where nothing else is known of the machine.
-        assert!(found.iter().all(|one| one.mean < 0.07 && one.mean < one.blind));
+        // A layout that was measured helps with those of the same groups. Constants of a known machine and tuned
+        // software predict other groups as well without it.
+        assert!(found.iter().all(|one| one.mean < 0.07 && one.mean < 1.25 * one.blind));
+        assert!(found[0].mean < found[0].blind);
     }
 }

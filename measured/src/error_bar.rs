@@ -33,14 +33,9 @@ pub(super) fn grouped<'a>(
     }
     let errors_of = |(kind, rows): (&str, Vec<&Row>)| {
         let errors: Vec<f64> = rows.iter().map(|row| row.error.abs()).collect();
-        let scores = scores(&rows);
-        let rms = |is: fn(&f64) -> bool| {
-            let squares: Vec<f64> =
-                scores.iter().filter(|one| is(one)).map(|one| one * one).collect();
-            let mean = accuracy::mean_absolute(&squares);
-            if squares.is_empty() { 0.0 } else { mean.sqrt() }
-        };
         let precisions: BTreeSet<&str> = rows.iter().map(|row| row.step.precision.name()).collect();
+        let widths: BTreeSet<u64> = rows.iter().map(|row| row.step.expert_width).collect();
+        let widths: Vec<u64> = widths.into_iter().filter(|width| *width > 0).collect();
         let held_out = rows.iter().filter(|row| !row.fitted);
         let held_out: Vec<f64> = held_out.map(|row| row.error).collect();
         SetErrors {
@@ -54,13 +49,11 @@ pub(super) fn grouped<'a>(
             max: errors.iter().copied().fold(0.0, f64::max),
             shortest: rows.iter().map(|row| times_as_long(row)).fold(f64::MAX, f64::min),
             longest: rows.iter().map(|row| times_as_long(row)).fold(0.0, f64::max),
-            configurations: scores.len(),
-            slower: scores.iter().filter(|one| **one > 0.0).count(),
-            above: rms(|one| *one > 0.0),
-            below: rms(|one| *one <= 0.0),
+            configurations: scores(&rows).len(),
             sequence_most: rows.iter().map(|row| row.step.sequence).max().unwrap_or_default(),
             devices_most: rows.iter().map(|row| row.step.devices).max().unwrap_or_default(),
             precisions: Vec::from_iter(precisions).join(" "),
+            widths: Vec::from_iter(widths.iter().map(u64::to_string)).join(" "),
         }
     };
     kinds.into_iter().map(errors_of).collect()
@@ -262,6 +255,7 @@ pub fn interval_of_kind(kind: &str, sets: &[SetErrors]) -> Option<[f64; 2]> {
         sequence: own().map(|set| set.sequence_most).max()?,
         devices: own().map(|set| set.devices_most).max()?,
         precision: precision.unwrap_or_default(),
+        expert_width: own().find_map(|set| set.widths.split(' ').next()?.parse().ok()).unwrap_or(0),
     };
     Some(Pool::of(kind, sets)?.shares(kind, step))
 }

@@ -68,22 +68,20 @@ mod tests {
     fn recorded_errors_of_the_sets_are_those_that_are_found() {
         let found = found();
         let words = |one: &SetErrors| {
-            let counts = [one.rows, one.fitted, one.configurations, one.slower];
+            let counts = [one.rows, one.fitted, one.configurations];
             let most = [one.sequence_most, one.devices_most];
-            (one.set.clone(), one.kind.clone(), counts, most, one.precisions.clone())
+            (
+                one.set.clone(),
+                one.kind.clone(),
+                counts,
+                most,
+                one.precisions.clone(),
+                one.widths.clone(),
+            )
         };
         let numbers = |one: &SetErrors| {
             let held_out = one.held_out_mean.unwrap_or(-1.0);
-            [
-                one.mean,
-                held_out,
-                one.error,
-                one.max,
-                one.shortest,
-                one.longest,
-                one.above,
-                one.below,
-            ]
+            [one.mean, held_out, one.error, one.max, one.shortest, one.longest]
         };
         let alike = |one: &SetErrors, other: &SetErrors| {
             let mut pairs = numbers(one).into_iter().zip(numbers(other));

@@ -201,11 +201,7 @@ impl Run<'_> {
         let evaluation = ground.evaluate(&costed, &mut Replay::new());
         let evaluation = evaluation.map_err(|error| error.to_string())?;
         let finalist = ground.finalist(evaluation).map_err(|error| error.to_string())?;
-        let step = Step {
-            sequence: model.sequence,
-            devices: setup.devices(),
-            precision: recipe.precision,
-        };
+        let step = Step::of(model, setup.devices(), recipe.precision);
         Ok(Predicted { finalist, kind: Kind::of(&ground, setup), step })
     }
 }

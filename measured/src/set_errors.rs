@@ -29,16 +29,12 @@ pub struct SetErrors {
     pub longest: f64,
     /// The number of configurations: rows that differ in more than when they were measured.
     pub configurations: usize,
-    /// How many of them took longer than predicted, with constants that were fitted without their source.
-    pub slower: usize,
-    /// The root of the mean square of the logarithms of measured over predicted times of those.
-    pub above: f64,
-    /// The same of those that took less.
-    pub below: f64,
     /// The longest of their sequences, in tokens.
     pub sequence_most: u64,
     /// The most of their devices.
     pub devices_most: u64,
     /// Their formats of products, with a space between two.
     pub precisions: String,
+    /// The intermediate sizes of their experts, with a space between two; none of dense models.
+    pub widths: String,
 }

@@ -256,11 +256,8 @@ impl Planner<'_> {
 
     /// Properties of all steps on `cluster` that its kind does not have.
     fn step(&self, cluster: &Cluster) -> Step {
-        Step {
-            sequence: self.question.model.sequence,
-            devices: cluster.devices(),
-            precision: self.question.recipe.precision,
-        }
+        let Question { model, recipe, .. } = self.question;
+        Step::of(model, cluster.devices(), recipe.precision)
     }
 
     /// The plan of one set-up.

@@ -183,7 +183,8 @@ impl Line<'_> {
 
     /// Whether it is a run of torchtitan, or of the same sharding in PyTorch.
     pub(super) fn is_torchtitan(&self) -> bool {
-        [Source::Torchtitan, Source::Fsdp].contains(&self.source) || self.row.framework.starts_with("torchtitan")
+        [Source::Torchtitan, Source::Fsdp].contains(&self.source)
+            || self.row.framework.starts_with("torchtitan")
     }
 
     /// Bytes of a gradient that is reduced: performance recipes reduce in 16 bits (`grad_reduce_in_fp32`

@@ -210,9 +210,8 @@ impl Model<'_> {
             _ => Mixer::Full,
         };
         let alternates = line.sliding_pattern == "dense, experts alternating";
-        let is_dense = line.experts.is_none()
-            || layer < self.dense
-            || alternates && layer.is_multiple_of(2);
+        let is_dense =
+            line.experts.is_none() || layer < self.dense || alternates && layer.is_multiple_of(2);
         LayerKind::of(mixer, if is_dense { Ffn::Dense } else { Ffn::Experts })
     }
 }

@@ -273,15 +273,7 @@ fn seconds(row: &Published, sizes: &Sizes, model: &Transformer) -> Result<Option
         return Ok(Some(tokens / rate));
     }
     let rate = amount("tflops_per_gpu", &row.tflops_per_gpu)?;
-    Ok(rate.map(|rate| causal_flops(model) * tokens / (rate * 1e12)))
-}
-
-/// Model FLOPs of a token as Megatron-LM counts them since 2025: of attention, the half of all pairs of
-/// tokens that causality leaves.
-fn causal_flops(model: &Transformer) -> f64 {
-    let layers = model.counts(0..model.layers + model.mtp);
-    let attention = layers.sum_of(model.layer_kinds(), |kind| model.attention_flops(kind));
-    model.model_flops() - 3.0 * attention / 2.0
+    Ok(rate.map(|rate| model.causal_flops() * tokens / (rate * 1e12)))
 }
 
 /// The peak of memory, in GiB. Megatron's MB are MiB; other tables print GB, which are read as GiB.

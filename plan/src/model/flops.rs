@@ -85,6 +85,15 @@ impl Transformer {
         layers + head + mtp
     }
 
+    /// The same with the half of all pairs of tokens that causal attention computes, as Megatron-LM counts since 2025.
+    #[must_use]
+    pub fn causal_flops(&self) -> f64 {
+        let layers = self.counts(0..self.layers + self.mtp);
+        let back = |kind: LayerKind| if kind.trained == Trained::ForwardOnly { 1.0 } else { 3.0 };
+        let of = |kind| self.attention_flops(kind) * back(kind);
+        self.model_flops() - layers.sum_of(self.layer_kinds(), of) / 2.0
+    }
+
     /// Floating-point operations of all passes of a layer of `kind` for one token: attention and states have
     /// no weights, and take twice the forward in the backward.
     fn trained_flops(&self, kind: LayerKind) -> f64 {

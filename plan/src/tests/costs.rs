@@ -3,8 +3,11 @@
 use pipeline::{Bytes, Family, LayerLayout, Nanos};
 use sim::Replay;
 
-use super::{gpt, machine, model, recipe, setup};
-use crate::{Cluster, Inputs, Machine, Measured, Recompute, Setup, Split, Times, number};
+use super::{gpt, llama, machine, model, recipe, setup};
+use crate::{
+    Cluster, Experts, Inputs, Machine, Measured, Part, Recompute, Setup, Sizes, Split, Times,
+    number,
+};
 
 #[test]
 fn what_does_not_divide_is_named() {
@@ -120,4 +123,28 @@ fn shards_share_the_head_and_the_embedding() {
         let shard = 2048 * (51_200 / 8 * 6 + 2304 * 2 / 2);
         assert_eq!(costed.footprints.shards(), vec![Bytes(shard); 4]);
     }
+}
+
+/// A device with one expert does a plain product: as long as that of a dense layer of the same size. Two experts
+/// of half the rows take longer.
+#[test]
+fn a_single_expert_is_a_plain_product() {
+    let mut grouped = machine();
+    (grouped.efficiency.grouped, grouped.efficiency.bf16) = (0.6, 0.8);
+    let cluster = Cluster { parts: vec![(grouped, 8)] };
+    let recipe = recipe(64);
+    let parts = |experts: Option<Experts>, expert: u64| {
+        let model = model(Sizes { experts, ..llama(8, 2048, [16, 8], 4096, 32_000) });
+        let inputs = Inputs::new(&model, &recipe, &cluster);
+        inputs.cost(&Setup { expert, ..setup([8, 1, 1]) }).unwrap().parts[0]
+    };
+    let experts = |count| Some(Experts { count, top_k: 1, shared: 0 });
+    let dense = parts(None, 1);
+    let one = parts(experts(8), 8);
+    let apart = one.of(Part::Experts) + one.of(Part::Products);
+    // The router, 8 columns wide, is all that is more.
+    let more = apart / dense.of(Part::Products);
+    assert!((1.0..1.02).contains(&more), "{more}");
+    let two = parts(experts(16), 8).of(Part::Experts);
+    assert!(two > 1.2 * one.of(Part::Experts), "{two} {one:?}");
 }

@@ -100,6 +100,31 @@ fn transfers_beside_passes_are_faster() {
     assert!(0 < plain && plain < interleaved, "{plain} {interleaved}");
 }
 
+/// Overlapped transfers hide behind other chunks: a stage with one chunk waits for them all the same.
+#[test]
+fn transfers_overlap_where_a_stage_has_several_chunks() {
+    let model = model(gpt(24, 2304, 24));
+    let mut slow = machine();
+    slow.network = 2e9;
+    slow.efficiency.stage_overlapped = 0.5;
+    let cluster = Cluster { parts: vec![(slow, 64)] };
+    let step = |family: Family, chunks, overlap_transfers| {
+        let software = Software { overlap_transfers, ..Software::default() };
+        let recipe = Recipe { software, ..recipe(64) };
+        let inputs = Inputs::new(&model, &recipe, &cluster);
+        let costed = inputs.cost(&Setup { family, chunks, ..setup([8, 2, 4]) }).unwrap();
+        let evaluation = inputs.evaluate(&costed, &mut Replay::new()).unwrap();
+        let replayed = evaluation.step;
+        (replayed, inputs.finalist(evaluation).unwrap().step)
+    };
+    assert_eq!(step(Family::OneFOneB, 1, true), step(Family::OneFOneB, 1, false));
+    let [beside, apart] = [true, false].map(|beside| step(Family::Interleaved, 3, beside));
+    assert!(beside.0 < apart.0 && beside.1 < apart.1, "{beside:?} {apart:?}");
+    // The order of schedules turns: interleaving loses where every transfer is waited for.
+    let plain = step(Family::OneFOneB, 1, true).1;
+    assert!(beside.1 < plain && plain < apart.1, "{beside:?} {plain} {apart:?}");
+}
+
 /// No run undercuts the bound of its passes, with a barrier between steps or without, transfers that stages wait for
 /// or that replay has beside passes, stages on near wires and far ones, few microbatches and many.
 #[test]

@@ -74,7 +74,8 @@ fn stages_of_one_block_hand_values_over_fast_links() {
     // Eight stages of sixteen devices each: four stages to a block of 64.
     let cluster = crate::Cluster { parts: vec![(rack(), 128)] };
     let (model, recipe) = (super::model(super::gpt(8, 1024, 8)), super::recipe(64));
-    let new = |cluster| Layout::new(&super::setup([16, 1, 8]), &Inputs::new(&model, &recipe, cluster));
+    let new =
+        |cluster| Layout::new(&super::setup([16, 1, 8]), &Inputs::new(&model, &recipe, cluster));
     let layout = new(&cluster).unwrap();
     assert_eq!((layout.spec.nodes, layout.spec.devices_per_node), (2, 4));
     assert_eq!(layout.devices, vec![0, 1, 2, 3, 4, 5, 6, 7]);
