@@ -10,11 +10,15 @@ use plan::{Precision, Transformer};
 use serde::Serialize;
 
 use super::set_errors::SetErrors;
+use crate::accuracy;
 
 /// Scale of scores of steps that are like measured ones.
 const SCALE: f64 = 0.06;
 /// How many scales hold 95 % of scores.
 const WIDE: f64 = 2.87;
+/// The most that the mean error of a set of rows usually is: beyond it the scale grows with the error of the median
+/// set, as where constants of one's own are far off.
+const USUAL: f64 = 0.08;
 /// The number of devices, as a factor over the most measured, adds a scale for each e to the power of this.
 const DEVICES: f64 = 4.0;
 /// The most that the width of experts adds.
@@ -137,7 +141,9 @@ impl<'a> Pool<'a> {
 
     /// How much longer than predicted a step of `kind` takes, as logarithms of its least and its longest time.
     pub(super) fn interval(&self, kind: &str, step: Step) -> [f64; 2] {
-        let wide = WIDE * SCALE * libm::hypot(1.0, step.beyond(kind, self));
+        let means: Vec<f64> = self.sets.iter().map(|set| set.mean).collect();
+        let scale = SCALE * (accuracy::median(&means) / USUAL).max(1.0);
+        let wide = WIDE * scale * libm::hypot(1.0, step.beyond(kind, self));
         [-wide, wide]
     }
 }
@@ -150,8 +156,8 @@ impl Step {
         Self { sequence: model.sequence, devices, precision, expert_width }
     }
 
-    /// The distance of a step of `kind` from those of `pool`, in scales: software, a format, or a model family that
-    /// was not measured, a longer sequence, more devices, experts of another width.
+    /// The distance of a step of `kind` from those of `pool`, in scales: software, a format, a model family or
+    /// frozen weights that were not measured, a longer sequence, more devices, experts of another width.
     fn beyond(self, kind: &str, pool: &Pool<'_>) -> f64 {
         let own = Words::of(kind);
         let most =
@@ -165,6 +171,7 @@ impl Step {
         let unseen = [
             lacks(&has_software) || lacks(&has_format),
             lacks(&|set| Words::of(&set.kind).experts == own.experts),
+            lacks(&|set| Words::of(&set.kind).frozen == own.frozen),
         ];
         let widths = pool.sets.iter().flat_map(|set| set.widths.split_whitespace());
         let nearest = widths.filter_map(|width| width.parse().ok());

@@ -1,6 +1,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use pipeline::Family;
+use plan::Setup;
 use question::{Context, Diagnostic};
 use scenarios::PAPER;
 
@@ -118,4 +120,33 @@ fn a_line_that_is_no_run_is_an_error_with_its_row() {
             "{message_and_help}"
         );
     }
+}
+
+/// NVIDIA chose virtual stages for these runs: with one chunk a stage, each would take longer.
+#[test]
+fn virtual_stages_pay_where_recipes_have_them() {
+    let (runs, _) = published_runs().unwrap();
+    let is_virtual = |run: &&Run| {
+        let is_tuned = [Source::MlPerf, Source::Bridge, Source::Nemo].contains(&run.source);
+        is_tuned && run.setup.chunks > 1 && run.model.experts.is_none() && run.apart.is_none()
+    };
+    let runs: Vec<Run> = runs.iter().filter(is_virtual).cloned().collect();
+    let with_one_chunk = runs.iter().map(|run| {
+        let stages = run.setup.pipeline;
+        let layers = run.model.layers;
+        let of = |stage: u64| (stage + 1) * layers / stages - stage * layers / stages;
+        let chunks: Vec<String> = (0..stages).map(|stage| format!("t*{}", of(stage))).collect();
+        let layout = format!("E{}L", chunks.join("|")).parse().unwrap();
+        let setup = Setup { chunks: 1, family: Family::OneFOneB, ..run.setup };
+        Run { setup, layout, ..run.clone() }
+    });
+    let plain = study::without_fits(with_one_chunk.collect()).unwrap();
+    let own = study::without_fits(runs).unwrap();
+    let gains: Vec<(&str, f64)> = own
+        .iter()
+        .zip(&plain)
+        .map(|(own, plain)| (&*own.run.name, plain.prediction.seconds / own.prediction.seconds))
+        .collect();
+    assert!(gains.len() >= 20);
+    assert!(gains.iter().all(|(_, gain)| *gain > 1.0), "{gains:?}");
 }
