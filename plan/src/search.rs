@@ -15,6 +15,7 @@ use crate::model::Recompute;
 use crate::offload::Offload;
 use crate::orders::Orders;
 use crate::setup::{Setup, Unfit};
+use crate::single_setup::SetupRun;
 
 /// How many are simulated before the rest is held against the best of them. The same on any number
 /// of threads, so that the answer is.
@@ -31,6 +32,8 @@ pub struct Found {
     pub left_out: BTreeMap<String, u64>,
     /// Of those that no device holds, the one that lacks least.
     pub nearest: Option<(Setup, Overflow)>,
+    /// Those that devices do not surely hold, but may: lower bounds of their steps, and places among all.
+    pub unsure: Vec<(Nanos, usize)>,
 }
 
 /// Reason of a set-up that is skipped although it may be possible.
@@ -96,6 +99,26 @@ pub fn run_with(
         _ => None,
     });
     (found, runs.collect())
+}
+
+/// The `count` fastest of the set-ups of `found`, a search of `setups`, that are as likely to fit as not, each with its
+/// shortage: those that save something against a step of `known`.
+#[must_use]
+pub fn run_unsure(
+    inputs: &Inputs<'_>,
+    setups: &[Setup],
+    (found, known): (&Found, Option<Nanos>),
+    count: usize,
+    watch: Watch<'_>,
+) -> Vec<SetupRun> {
+    let saves = |step: Nanos| known.is_none_or(|known| limits::saves(step, known));
+    let unsure = found.unsure.iter().filter(|(least, _)| saves(*least));
+    let setups: Vec<Setup> = unsure.map(|(_, at)| setups[*at]).collect();
+    let recipe = inputs.recipe.as_likely_as_not();
+    let even = Inputs { recipe: &recipe, ..*inputs };
+    let (_, runs) = run_with(&even, &setups, count, Watch { done: &|_| {}, ..watch });
+    let runs = runs.into_iter().filter(|run| saves(run.step));
+    runs.map(|run| inputs.with_shortage(run)).collect()
 }
 
 /// A set-up that may be among the best.
@@ -185,24 +208,33 @@ impl<'a> Search<'a> {
         let least = |setup: &Setup| {
             // Copies are for set-ups that keep activations and do not fit.
             if has_others && setup.copies() && setup.recompute != Recompute::None {
-                Err(Unfit::Needless)?;
+                return (Err(Unfit::Needless.into()), None);
             }
-            first_that_fits(setup, |setup| {
+            let mut unsure = None;
+            let least = first_that_fits(setup, |setup| {
                 let costed = inputs.cost(setup)?;
-                inputs.check_least(&costed)?;
-                Ok(inputs.least(&costed))
-            })
+                let least = || inputs.least(&costed);
+                if let Err(rejected) = inputs.check_least(&costed) {
+                    unsure = unsure.or_else(|| inputs.may_hold(&costed).then(least));
+                    return Err(rejected);
+                }
+                Ok(least())
+            });
+            (least, unsure)
         };
-        let bounds: Vec<Option<Result<Nanos, Rejected>>> =
+        let bounds: Vec<Option<(Result<Nanos, Rejected>, Option<Nanos>)>> =
             setups.par_iter().map(|setup| (!(watch.stop)()).then(|| least(setup))).collect();
         let mut possible = Vec::new();
         for (at, bound) in bounds.into_iter().enumerate() {
             match bound {
-                Some(Ok(least)) => {
+                Some((Ok(least), _)) => {
                     possible.push((least, at));
                     continue;
                 }
-                Some(Err(rejected)) => self.found.leave_out(setups[at], &rejected),
+                Some((Err(rejected), unsure)) => {
+                    self.found.unsure.extend(unsure.map(|least| (least, at)));
+                    self.found.leave_out(setups[at], &rejected);
+                }
                 None => self.found.leave_out_all(STOPPED, 1),
             }
             (watch.done)(1);
@@ -222,14 +254,14 @@ impl<'a> Search<'a> {
     /// Replays `round`.
     fn simulate(&mut self, round: &[(Nanos, usize)]) {
         let Self { inputs, setups, watch, .. } = *self;
-        let evaluate = |replay: &mut Replay, &(_, at): &(Nanos, usize)| {
+        let evaluate = |replay: &mut Replay, &(least, at): &(Nanos, usize)| {
             let evaluated = first_that_fits(&setups[at], |setup| {
                 inputs.evaluate_all(&inputs.cost(setup)?, replay, watch.orders)
             });
-            (at, evaluated)
+            (least, at, evaluated)
         };
         let all: Vec<_> = round.par_iter().map_init(Replay::new, evaluate).collect();
-        for (at, evaluated) in all {
+        for (least, at, evaluated) in all {
             match evaluated {
                 Ok(all) => {
                     self.found.simulated += 1;
@@ -240,7 +272,12 @@ impl<'a> Search<'a> {
                     let step = step.unwrap_or_default();
                     self.kept.push(Kept { step, at, candidate: Candidate::Replayed(all) });
                 }
-                Err(rejected) => self.found.leave_out(setups[at], &rejected),
+                Err(rejected) => {
+                    if matches!(rejected, Rejected::Memory(_)) {
+                        self.found.unsure.push((least, at));
+                    }
+                    self.found.leave_out(setups[at], &rejected);
+                }
             }
         }
     }

@@ -320,6 +320,13 @@ pub struct Recipe {
     pub attended: f64,
 }
 
+impl Recipe {
+    /// The same where predicted memory may reach what is as likely to fit as not.
+    pub(crate) fn as_likely_as_not(&self) -> Self {
+        Self { memory_budget: self.memory_budget.as_likely_as_not(), ..self.clone() }
+    }
+}
+
 /// How stages meet between steps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Boundary {
