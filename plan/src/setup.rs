@@ -322,7 +322,8 @@ pub struct Recipe {
 
 impl Recipe {
     /// The same where predicted memory may reach what is as likely to fit as not.
-    pub(crate) fn as_likely_as_not(&self) -> Self {
+    #[must_use]
+    pub fn as_likely_as_not(&self) -> Self {
         Self { memory_budget: self.memory_budget.as_likely_as_not(), ..self.clone() }
     }
 }

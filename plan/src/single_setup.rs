@@ -8,6 +8,7 @@ use crate::finalist::{Finalist, FinalistError};
 use crate::inputs::Inputs;
 use crate::machine::Machine;
 use crate::memory::StageMemory;
+use crate::memory_budget::MemoryBudget;
 use crate::orders::Orders;
 use crate::setup::{Setup, Split};
 
@@ -21,15 +22,13 @@ pub struct SetupRun {
 }
 
 /// The shortage of memory of a set-up that does not surely fit.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shortage {
     /// The stage with the largest shortage.
     pub overflow: Overflow,
     /// The memory of that stage's device, where every device may hold its part: the shortage is within
     /// the error of predicted memory.
     pub may_hold: Option<Bytes>,
-    /// The odds that every device holds its part, by published peaks.
-    pub odds: f64,
 }
 
 impl Inputs<'_> {
@@ -79,7 +78,8 @@ impl Inputs<'_> {
     }
 
     /// `finalist`, found in more memory than there surely is, with its shortage.
-    pub(crate) fn with_shortage(&self, mut finalist: Finalist) -> SetupRun {
+    #[must_use]
+    pub fn with_shortage(&self, mut finalist: Finalist) -> SetupRun {
         let budget = self.recipe.memory_budget;
         let setup = finalist.costed().setup;
         let machines = self.machines(&setup);
@@ -95,16 +95,22 @@ impl Inputs<'_> {
     fn shortage(&self, finalist: &Finalist, overflow: Overflow) -> Shortage {
         let budget = self.recipe.memory_budget;
         let setup = &finalist.costed().setup;
-        let all = || finalist.evaluation.memory.iter().map(StageMemory::sum).zip(self.machines(setup));
-        // Devices hold what is predicted of all of them together or not at all: they run one program.
-        let odds = |(needs, machine)| budget.peaks.odds(needs, budget.if_exact(machine));
+        let all =
+            || finalist.evaluation.memory.iter().map(StageMemory::sum).zip(self.machines(setup));
         let has = self.machines(setup).nth(overflow.stage).map(|one| budget.if_exact(one));
         let may = all().all(|(needs, machine)| needs <= budget.at_best(machine));
-        Shortage {
-            overflow,
-            may_hold: has.filter(|_| may),
-            odds: all().map(odds).fold(1.0, f64::min),
-        }
+        Shortage { overflow, may_hold: has.filter(|_| may) }
+    }
+
+    /// The odds that every device holds its part of `finalist`, by published peaks: those of the fullest, since all run
+    /// one program.
+    #[must_use]
+    pub fn odds(&self, finalist: &Finalist) -> f64 {
+        let budget = MemoryBudget { cap: None, ..self.recipe.memory_budget };
+        let needs = finalist.evaluation.memory.iter().map(StageMemory::sum);
+        let all = needs.zip(self.machines(&finalist.costed().setup));
+        let odds = all.map(|(needs, machine)| budget.peaks.odds(needs, budget.if_exact(machine)));
+        odds.fold(1.0, f64::min)
     }
 
     /// Whether the devices of `costed` may hold their resident bytes and one microbatch, as likely as not.

@@ -58,8 +58,9 @@ impl LayerSplit<'_> {
             work[stage] += number(layers) * self.layer[stage];
         }
         // Times are not negative, so their bits are in their order.
-        let after =
-            |work: f64, stage: usize| Reverse(((work + self.layer[stage]).to_bits(), Reverse(stage)));
+        let after = |work: f64, stage: usize| {
+            Reverse(((work + self.layer[stage]).to_bits(), Reverse(stage)))
+        };
         let all = work.iter().enumerate().map(|(stage, &work)| after(work, stage));
         let mut next: BinaryHeap<Reverse<(u64, Reverse<usize>)>> = all.collect();
         for _ in of_stages.iter().sum()..self.layers {

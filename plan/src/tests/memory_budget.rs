@@ -7,8 +7,8 @@ use sim::Replay;
 use super::{gpt, llama, machine, model, recipe, setup};
 use crate::{
     Attention, Boundary, Cluster, Finalist, Imbalance, Inputs, Loss, Machine, MemoryBudget, Orders,
-    Peaks, Precision, Recipe, Recompute, Setup, Sizes, Software, Space, Split, Transformer, Watch, Zero,
-    number, run_with,
+    Peaks, Precision, Recipe, Recompute, Setup, Sizes, Software, Space, Split, Transformer, Watch,
+    Zero, number, run_with,
 };
 
 #[test]
