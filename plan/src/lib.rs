@@ -49,6 +49,7 @@ mod inputs;
 mod kind;
 mod layer;
 mod layer_assignments;
+mod layer_places;
 mod layout;
 mod limits;
 mod machine;

@@ -95,7 +95,8 @@ pub enum Split {
     Balanced,
     /// As [`Inputs::layout`](crate::Inputs::layout) says; as many to each where it says nothing.
     Layout,
-    /// Together with the order that is searched: [`Costed::layers`](crate::Costed::layers) says how. Where
+    /// By search, together with the order or at other places than the balanced ones:
+    /// [`Costed::layers`](crate::Costed::layers) says how. Where
     /// nothing has been searched yet, as [`Split::Balanced`].
     Searched,
 }

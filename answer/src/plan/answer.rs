@@ -120,8 +120,10 @@ impl Planner<'_> {
             let best = self.with_one_that_runs(&ground, best, setups, watch);
             let unsure =
                 self.unsure(&ground, setups, (&searched[searched.len() - 1].found, &best), watch);
-            let best = best.into_iter().map(|one| software::trimmed(&ground, one));
-            let sure = best.map(|finalist| SetupRun { finalist, shortage: None });
+            let mut best: Vec<Finalist> =
+                best.into_iter().map(|one| self.finished(&ground, one, orders)).collect();
+            best.sort_by_key(|one| one.step);
+            let sure = best.into_iter().map(|finalist| SetupRun { finalist, shortage: None });
             finalists.push(sure.chain(unsure).collect());
         }
         drop(bar);
@@ -159,6 +161,15 @@ impl Planner<'_> {
         best
     }
 
+    /// `finalist` with heavy chunks where they save most, and without software that saves nothing.
+    fn finished(&self, ground: &Inputs<'_>, finalist: Finalist, orders: &Orders<'_>) -> Finalist {
+        let placed = match self.question.deals_layers() {
+            true => ground.with_heavy_chunk_placed(finalist, orders),
+            false => finalist,
+        };
+        software::trimmed(ground, placed)
+    }
+
     /// The fastest of `setups` that is as likely to fit as not, if it is faster than `best`, which surely fits; where
     /// nothing does, as many as plans are wanted.
     fn unsure(
@@ -173,7 +184,8 @@ impl Planner<'_> {
         let runs = plan::run_unsure(ground, setups, (found, known), count, watch);
         let recipe = ground.recipe.as_likely_as_not();
         let even = Inputs { recipe: &recipe, ..*ground };
-        let trimmed = |run: SetupRun| ground.with_shortage(software::trimmed(&even, run.finalist));
+        let trimmed =
+            |run: SetupRun| ground.with_shortage(self.finished(&even, run.finalist, watch.orders));
         runs.into_iter().map(trimmed).collect()
     }
 

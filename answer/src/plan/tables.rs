@@ -90,10 +90,7 @@ pub fn legend(answer: &PlanAnswer) -> String {
             "full-N: those of the first N layers of each chunk are",
         ),
         (|one| one.split == Split::Even && one.pipeline > 1, "even: equal layers per chunk"),
-        (
-            |one| one.split == Split::Searched && one.pipeline > 1,
-            "dealt: layers dealt together with the order",
-        ),
+        (|one| one.split == Split::Searched && one.pipeline > 1, "dealt: layers dealt by search"),
         (shares_vocabulary, "vocabulary: embedding and head on all stages"),
     ];
     let any = |has: fn(&Setup) -> bool| setups().any(has);
