@@ -171,8 +171,7 @@ impl<'a> Inputs<'a> {
         orders: &Orders<'_>,
     ) -> Result<Evaluation, Rejected> {
         let schedule = orders.of(&costed).map_err(Rejected::Schedule)?;
-        let (metrics, memory) = costed.timed(&schedule, replay).map_err(Rejected::Schedule)?;
-        fits(memory.iter().map(StageMemory::sum), &costed.capacities)?;
+        let (metrics, memory) = costed.timed(&schedule, replay)?;
         let step = costed.step(&metrics);
         Ok(Evaluation { costed, metrics, step, memory })
     }

@@ -32,8 +32,8 @@ pub struct Found {
     pub left_out: BTreeMap<String, u64>,
     /// Of those that no device holds, the one that lacks least.
     pub nearest: Option<(Setup, Overflow)>,
-    /// Those that devices do not surely hold, but may: lower bounds of their steps, and places among all.
-    pub unsure: Vec<(Nanos, usize)>,
+    /// Those that devices do not surely hold, but may: with lower bounds of their steps.
+    pub unsure: Vec<(Nanos, Setup)>,
 }
 
 /// Reason of a set-up that is skipped although it may be possible.
@@ -94,30 +94,27 @@ pub fn run_with(
     watch: Watch<'_>,
 ) -> (Found, Vec<Finalist>) {
     let (kept, found) = Search::new(inputs, setups, count, watch, true).run();
-    let runs = kept.into_iter().filter_map(|one| match one.candidate {
-        Candidate::Run(run) => Some(*run),
-        _ => None,
-    });
-    (found, runs.collect())
+    (found, kept.into_iter().filter_map(Kept::into_run).collect())
 }
 
-/// The `count` fastest of the set-ups of `found`, a search of `setups`, that are as likely to fit as not, each with its
+/// The `count` fastest of the set-ups that `found` is unsure of and that are as likely to fit as not, each with its
 /// shortage: those that save something against a step of `known`.
 #[must_use]
 pub fn run_unsure(
     inputs: &Inputs<'_>,
-    setups: &[Setup],
     (found, known): (&Found, Option<Nanos>),
     count: usize,
     watch: Watch<'_>,
 ) -> Vec<SetupRun> {
     let saves = |step: Nanos| known.is_none_or(|known| limits::saves(step, known));
     let unsure = found.unsure.iter().filter(|(least, _)| saves(*least));
-    let setups: Vec<Setup> = unsure.map(|(_, at)| setups[*at]).collect();
+    let setups: Vec<Setup> = unsure.map(|(_, setup)| *setup).collect();
     let recipe = inputs.recipe.as_likely_as_not();
     let even = Inputs { recipe: &recipe, ..*inputs };
-    let (_, runs) = run_with(&even, &setups, count, Watch { done: &|_| {}, ..watch });
-    let runs = runs.into_iter().filter(|run| saves(run.step));
+    let watch = Watch { done: &|_| {}, ..watch };
+    let (kept, _) =
+        Search { below: known, ..Search::new(&even, &setups, count, watch, true) }.run();
+    let runs = kept.into_iter().filter_map(Kept::into_run).filter(|run| saves(run.step));
     runs.map(|run| inputs.with_shortage(run)).collect()
 }
 
@@ -144,6 +141,13 @@ impl Kept {
         matches!(self.candidate, Candidate::Replayed(_))
     }
 
+    fn into_run(self) -> Option<Finalist> {
+        match self.candidate {
+            Candidate::Run(run) => Some(*run),
+            _ => None,
+        }
+    }
+
     /// Lets the engine run it.
     fn settle(&mut self, inputs: &Inputs<'_>, orders: &Orders<'_>) {
         let Candidate::Replayed(all) = &mut self.candidate else { return };
@@ -164,6 +168,8 @@ struct Search<'a> {
     watch: Watch<'a>,
     /// Whether the engine has the last word.
     runs: bool,
+    /// A step that the best must be below, if there is one.
+    below: Option<Nanos>,
     kept: Vec<Kept>,
     found: Found,
 }
@@ -177,7 +183,7 @@ impl<'a> Search<'a> {
         runs: bool,
     ) -> Self {
         let (kept, found) = (Vec::new(), Found::default());
-        Self { inputs, setups, count, watch, runs, kept, found }
+        Self { inputs, setups, count, watch, runs, below: None, kept, found }
     }
 
     /// The best, the fastest first, and the counts of all set-ups.
@@ -232,7 +238,7 @@ impl<'a> Search<'a> {
                     continue;
                 }
                 Some((Err(rejected), unsure)) => {
-                    self.found.unsure.extend(unsure.map(|least| (least, at)));
+                    self.found.unsure.extend(unsure.map(|least| (least, setups[at])));
                     self.found.leave_out(setups[at], &rejected);
                 }
                 None => self.found.leave_out_all(STOPPED, 1),
@@ -245,10 +251,10 @@ impl<'a> Search<'a> {
 
     /// How many of `ascending` bounds and places could still be among the best.
     fn hopeful(&self, ascending: &[(Nanos, usize)]) -> usize {
-        match self.count.checked_sub(1).and_then(|last| self.kept.get(last)) {
-            Some(Kept { step, at, .. }) => ascending.partition_point(|bound| *bound < (*step, *at)),
-            None => ascending.len(),
-        }
+        let last = self.count.checked_sub(1).and_then(|last| self.kept.get(last));
+        let last = last.map(|Kept { step, at, .. }| (*step, *at));
+        let below = self.below.map(|step| (step, 0)).into_iter().chain(last).min();
+        below.map_or(ascending.len(), |below| ascending.partition_point(|bound| *bound < below))
     }
 
     /// Replays `round`.
@@ -274,7 +280,7 @@ impl<'a> Search<'a> {
                 }
                 Err(rejected) => {
                     if matches!(rejected, Rejected::Memory(_)) {
-                        self.found.unsure.push((least, at));
+                        self.found.unsure.push((least, setups[at]));
                     }
                     self.found.leave_out(setups[at], &rejected);
                 }

@@ -110,7 +110,7 @@ impl Planner<'_> {
         announce_estimate(self.context.host(), all as u128, 5_000, &format!("{all} set-ups"));
         let bar = self.context.host().begin(all as u64, "set-ups");
         let (mut searched, mut finalists) = (Vec::new(), Vec::new());
-        for (cluster, setups) in self.question.clusters.iter().zip(&setups) {
+        for (at, (cluster, setups)) in self.question.clusters.iter().zip(&setups).enumerate() {
             let ground = ground(self.question, cluster);
             let done = |count| bar.inc(count);
             let stop = || self.context.stopped();
@@ -118,8 +118,7 @@ impl Planner<'_> {
             let (of_cluster, best) = search(self.question, &ground, setups, watch);
             searched.push(of_cluster);
             let best = self.with_one_that_runs(&ground, best, setups, watch);
-            let unsure =
-                self.unsure(&ground, setups, (&searched[searched.len() - 1].found, &best), watch);
+            let unsure = self.unsure(&ground, (&searched[at].found, &best), watch);
             let mut best: Vec<Finalist> =
                 best.into_iter().map(|one| self.finished(&ground, one, orders)).collect();
             best.sort_by_key(|one| one.step);
@@ -170,18 +169,17 @@ impl Planner<'_> {
         software::trimmed(ground, placed)
     }
 
-    /// The fastest of `setups` that is as likely to fit as not, if it is faster than `best`, which surely fits; where
+    /// The fastest set-up that is as likely to fit as not, if it is faster than `best`, which surely fits; where
     /// nothing does, as many as plans are wanted.
     fn unsure(
         &self,
         ground: &Inputs<'_>,
-        setups: &[Setup],
         (found, best): (&Found, &[Finalist]),
         watch: Watch<'_>,
     ) -> Vec<SetupRun> {
         let known = best.iter().map(|one| one.step).min();
         let count = if known.is_some() { 1 } else { self.question.plans };
-        let runs = plan::run_unsure(ground, setups, (found, known), count, watch);
+        let runs = plan::run_unsure(ground, (found, known), count, watch);
         let recipe = ground.recipe.as_likely_as_not();
         let even = Inputs { recipe: &recipe, ..*ground };
         let trimmed =
@@ -349,7 +347,7 @@ impl Planner<'_> {
             on_front: false,
             boundary: self.question.recipe.boundary,
             shortage: None,
-            odds: ground(self.question, cluster).odds(&finalist),
+            fit_odds: ground(self.question, cluster).odds(&finalist),
             finalist,
         }
     }

@@ -56,7 +56,7 @@ pub struct Plan {
     /// Shortage of memory of a set-up that does not surely fit.
     pub shortage: Option<Shortage>,
     /// Odds that every device holds its part, by published peaks.
-    pub odds: f64,
+    pub fit_odds: f64,
 }
 
 /// A time in seconds.

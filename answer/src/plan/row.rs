@@ -131,7 +131,7 @@ impl PlanRow {
             peak_bytes: held.sum().0,
             device_bytes: plan.memory()[0].0,
             fits: plan.shortage.is_none(),
-            fit_odds: plan.odds,
+            fit_odds: plan.fit_odds,
             memory_limit: costed.limit.map(|limit| limit.to_string()),
             parameter_bytes: parameters.0,
             gradient_bytes: gradients.0,

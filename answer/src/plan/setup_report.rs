@@ -118,7 +118,7 @@ impl SetupReport {
             devices,
             fits: plan.shortage.is_none(),
             may_fit: plan.shortage.is_none_or(|shortage| shortage.may_hold.is_some()),
-            fit_odds: plan.odds,
+            fit_odds: plan.fit_odds,
             fullest_stage: plan.shortage.map_or(fullest_stage, |shortage| shortage.overflow.stage),
             memory_shortfall_bytes: shortfall,
             lacks_bytes: shortfall,
@@ -167,7 +167,7 @@ const SURE: f64 = 0.95;
 
 /// The odds that `plan` fits, in words.
 pub(super) fn odds(plan: &Plan) -> String {
-    format!("{:.0} %", (100.0 * plan.odds).clamp(1.0, 99.0))
+    format!("{:.0} %", (100.0 * plan.fit_odds).clamp(1.0, 99.0))
 }
 
 /// Whether `plan` fits, in words.
@@ -178,7 +178,7 @@ pub fn fit(plan: &Plan) -> String {
         let [may, _] = plan.memory();
         let holds = format::size(held.sum());
         let odds =
-            if plan.odds < SURE { format!(", with odds of {}", odds(plan)) } else { String::new() };
+            if plan.fit_odds < SURE { format!(", with odds of {}", odds(plan)) } else { String::new() };
         return format!("fits{odds}: stage {stage} holds most, {holds} of {}", format::size(may));
     };
     let Shortage { overflow: Overflow { stage, needs, has }, may_hold } = shortage;
