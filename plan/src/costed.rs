@@ -179,21 +179,26 @@ impl Costed {
         Bytes(one.0.saturating_mul(self.shape.microbatches().into()))
     }
 
-    /// When each stage works along `schedule`, and the most it holds; while copies go to the host,
-    /// by replay.
+    /// When each stage works along `schedule`, and the most it holds, if its devices hold it; while copies go to the
+    /// host, by replay.
     pub(crate) fn timed(
         &self,
         schedule: &Schedule,
         replay: &mut Replay,
-    ) -> Result<(Metrics, Vec<StageMemory>), Fault> {
+    ) -> Result<(Metrics, Vec<StageMemory>), Rejected> {
+        let fault = Rejected::Schedule;
+        let fits = |held: &[StageMemory]| fits(held.iter().map(StageMemory::sum), &self.capacities);
         if schedule.copies().is_none() {
-            let metrics = replay.metrics(schedule, &self.costs)?;
-            return Ok((metrics, self.held_along(schedule)?));
+            let held = self.held_along(schedule).map_err(fault)?;
+            fits(&held)?;
+            return Ok((replay.metrics(schedule, &self.costs).map_err(fault)?, held));
         }
-        let timeline = replay.timeline(schedule, &self.costs)?;
+        let timeline = replay.timeline(schedule, &self.costs).map_err(fault)?;
         let copies = timed::host_copies(schedule, &Nominal(&self.costs), &self.footprints);
-        let peaks = activation_peaks(schedule, &timeline, &copies, &self.footprints)?;
-        Ok((Metrics::of(&timeline), self.with_activations(peaks)))
+        let peaks = activation_peaks(schedule, &timeline, &copies, &self.footprints);
+        let held = self.with_activations(peaks.map_err(fault)?);
+        fits(&held)?;
+        Ok((Metrics::of(&timeline), held))
     }
 
     /// The most that each stage holds along `schedule`, which copies nothing to the host.

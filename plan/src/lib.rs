@@ -49,6 +49,7 @@ mod inputs;
 mod kind;
 mod layer;
 mod layer_assignments;
+mod layer_places;
 mod layout;
 mod limits;
 mod machine;
@@ -87,7 +88,7 @@ pub use machine::{
 pub use memory::{
     Activations, LayerParameters, Parameters, Share, StageMemory, footprint, resident,
 };
-pub use memory_budget::MemoryBudget;
+pub use memory_budget::{MemoryBudget, Peaks};
 pub use model::{
     Adapter, Adapters, Attention, Biases, Experts, Ffn, Frozen, FrozenError, KindParameters,
     Latent, LayerCounts, LayerKind, Linear, MAX_KINDS, Mamba, Mixer, ModelError, Module, Modules,
@@ -100,7 +101,7 @@ pub use orders::Orders;
 pub use partition::{Loss, Partition};
 pub use precision::Precision;
 pub use search::{
-    Found, NO_MEMORY, NOT_RUN, PRUNED, STOPPED, Watch, run_with, search, search_with,
+    Found, NO_MEMORY, NOT_RUN, PRUNED, STOPPED, Watch, run_unsure, run_with, search, search_with,
 };
 pub use setup::{Boundary, Cluster, Recipe, Reshard, Setup, Split, Unfit, Zero, check};
 pub use single_setup::{SetupRun, Shortage};

@@ -1,4 +1,4 @@
-//! The part of a device's memory that a plan may use.
+//! The part of a device's memory that a plan may use, and the odds that a device holds what is predicted.
 
 use pipeline::Bytes;
 
@@ -11,34 +11,70 @@ use crate::model::number;
 pub struct MemoryBudget {
     /// Relative error of predicted memory, in either direction.
     pub error: f64,
-    /// Cap on the memory, if the question has one.
+    /// The distribution of measured peaks around predicted ones.
+    pub peaks: Peaks,
+    /// The memory that predictions may reach in place of what surely fits, if the question has it.
     pub cap: Option<Bytes>,
+    /// Whether predictions may reach what is as likely to fit as not.
+    pub is_even: bool,
+}
+
+/// The distribution of the logarithm of measured over predicted peaks, a normal one.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct Peaks {
+    /// Its mean.
+    pub mean: f64,
+    /// Its standard deviation.
+    pub deviation: f64,
+}
+
+impl Peaks {
+    /// The odds that a device which has `has` holds what is predicted to be `needs`.
+    #[must_use]
+    pub fn odds(&self, needs: Bytes, has: Bytes) -> f64 {
+        let room = (number(has.0.max(1)) / number(needs.0.max(1))).ln() - self.mean;
+        if self.deviation <= 0.0 {
+            return if room < 0.0 { 0.0 } else { 1.0 };
+        }
+        // The logistic law that is nearest to the normal one.
+        1.0 / (1.0 + (-1.702 * room / self.deviation).exp())
+    }
 }
 
 impl MemoryBudget {
-    /// The memory that may be used on a device of `machine`: its memory less its reserve, less the
-    /// error of the prediction, and no more than the cap.
+    /// The memory that predictions may reach on a device of `machine`: its memory less its reserve, less
+    /// the error of the prediction; or the cap, as far as the device has it.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Neither negative nor large.
     pub fn of(&self, machine: &Machine) -> Bytes {
-        let given = machine.memory.0.saturating_sub(machine.reserve.0);
-        let sure = number(given) / (1.0 + self.error.max(0.0));
-        let sure = Bytes((sure.floor() as u64).min(given));
-        self.cap.map_or(sure, |cap| cap.min(sure))
+        let exact = self.if_exact(machine);
+        match (self.cap, self.is_even) {
+            (Some(_), _) => exact,
+            (None, true) => Bytes((number(exact.0) * (-self.peaks.mean).exp()).floor() as u64),
+            (None, false) => Bytes((number(exact.0) / (1.0 + self.error.max(0.0))).floor() as u64),
+        }
+    }
+
+    /// The same budget where predictions may reach what is as likely to fit as not.
+    pub(crate) const fn as_likely_as_not(self) -> Self {
+        Self { is_even: true, ..self }
     }
 
     /// The memory that may be used if predictions are exact.
     #[must_use]
     pub fn if_exact(&self, machine: &Machine) -> Bytes {
-        Self { error: 0.0, ..*self }.of(machine)
+        let given = Bytes(machine.memory.0.saturating_sub(machine.reserve.0));
+        self.cap.map_or(given, |cap| cap.min(given))
     }
 
     /// The most that may be predicted where devices hold as much less as predictions can be off.
     #[must_use]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Neither negative nor large.
     pub fn at_best(&self, machine: &Machine) -> Bytes {
-        let exact = number(Self { cap: None, ..*self }.if_exact(machine).0);
-        let most = Bytes((exact * (1.0 + self.error.max(0.0))).floor() as u64);
-        self.cap.map_or(most, |cap| cap.min(most))
+        let exact = self.if_exact(machine);
+        match self.cap {
+            Some(_) => exact,
+            None => Bytes((number(exact.0) * (1.0 + self.error.max(0.0))).floor() as u64),
+        }
     }
 }

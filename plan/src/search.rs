@@ -15,6 +15,7 @@ use crate::model::Recompute;
 use crate::offload::Offload;
 use crate::orders::Orders;
 use crate::setup::{Setup, Unfit};
+use crate::single_setup::SetupRun;
 
 /// How many are simulated before the rest is held against the best of them. The same on any number
 /// of threads, so that the answer is.
@@ -31,6 +32,8 @@ pub struct Found {
     pub left_out: BTreeMap<String, u64>,
     /// Of those that no device holds, the one that lacks least.
     pub nearest: Option<(Setup, Overflow)>,
+    /// Those that devices do not surely hold, but may: with lower bounds of their steps.
+    pub unsure: Vec<(Nanos, Setup)>,
 }
 
 /// Reason of a set-up that is skipped although it may be possible.
@@ -91,11 +94,28 @@ pub fn run_with(
     watch: Watch<'_>,
 ) -> (Found, Vec<Finalist>) {
     let (kept, found) = Search::new(inputs, setups, count, watch, true).run();
-    let runs = kept.into_iter().filter_map(|one| match one.candidate {
-        Candidate::Run(run) => Some(*run),
-        _ => None,
-    });
-    (found, runs.collect())
+    (found, kept.into_iter().filter_map(Kept::into_run).collect())
+}
+
+/// The `count` fastest of the set-ups that `found` is unsure of and that are as likely to fit as not, each with its
+/// shortage: those that save something against a step of `known`.
+#[must_use]
+pub fn run_unsure(
+    inputs: &Inputs<'_>,
+    (found, known): (&Found, Option<Nanos>),
+    count: usize,
+    watch: Watch<'_>,
+) -> Vec<SetupRun> {
+    let saves = |step: Nanos| known.is_none_or(|known| limits::saves(step, known));
+    let unsure = found.unsure.iter().filter(|(least, _)| saves(*least));
+    let setups: Vec<Setup> = unsure.map(|(_, setup)| *setup).collect();
+    let recipe = inputs.recipe.as_likely_as_not();
+    let even = Inputs { recipe: &recipe, ..*inputs };
+    let watch = Watch { done: &|_| {}, ..watch };
+    let (kept, _) =
+        Search { below: known, ..Search::new(&even, &setups, count, watch, true) }.run();
+    let runs = kept.into_iter().filter_map(Kept::into_run).filter(|run| saves(run.step));
+    runs.map(|run| inputs.with_shortage(run)).collect()
 }
 
 /// A set-up that may be among the best.
@@ -121,6 +141,13 @@ impl Kept {
         matches!(self.candidate, Candidate::Replayed(_))
     }
 
+    fn into_run(self) -> Option<Finalist> {
+        match self.candidate {
+            Candidate::Run(run) => Some(*run),
+            _ => None,
+        }
+    }
+
     /// Lets the engine run it.
     fn settle(&mut self, inputs: &Inputs<'_>, orders: &Orders<'_>) {
         let Candidate::Replayed(all) = &mut self.candidate else { return };
@@ -141,6 +168,8 @@ struct Search<'a> {
     watch: Watch<'a>,
     /// Whether the engine has the last word.
     runs: bool,
+    /// A step that the best must be below, if there is one.
+    below: Option<Nanos>,
     kept: Vec<Kept>,
     found: Found,
 }
@@ -154,7 +183,7 @@ impl<'a> Search<'a> {
         runs: bool,
     ) -> Self {
         let (kept, found) = (Vec::new(), Found::default());
-        Self { inputs, setups, count, watch, runs, kept, found }
+        Self { inputs, setups, count, watch, runs, below: None, kept, found }
     }
 
     /// The best, the fastest first, and the counts of all set-ups.
@@ -185,24 +214,33 @@ impl<'a> Search<'a> {
         let least = |setup: &Setup| {
             // Copies are for set-ups that keep activations and do not fit.
             if has_others && setup.copies() && setup.recompute != Recompute::None {
-                Err(Unfit::Needless)?;
+                return (Err(Unfit::Needless.into()), None);
             }
-            first_that_fits(setup, |setup| {
+            let mut unsure = None;
+            let least = first_that_fits(setup, |setup| {
                 let costed = inputs.cost(setup)?;
-                inputs.check_least(&costed)?;
-                Ok(inputs.least(&costed))
-            })
+                let least = || inputs.least(&costed);
+                if let Err(rejected) = inputs.check_least(&costed) {
+                    unsure = unsure.or_else(|| inputs.may_hold(&costed).then(least));
+                    return Err(rejected);
+                }
+                Ok(least())
+            });
+            (least, unsure)
         };
-        let bounds: Vec<Option<Result<Nanos, Rejected>>> =
+        let bounds: Vec<Option<(Result<Nanos, Rejected>, Option<Nanos>)>> =
             setups.par_iter().map(|setup| (!(watch.stop)()).then(|| least(setup))).collect();
         let mut possible = Vec::new();
         for (at, bound) in bounds.into_iter().enumerate() {
             match bound {
-                Some(Ok(least)) => {
+                Some((Ok(least), _)) => {
                     possible.push((least, at));
                     continue;
                 }
-                Some(Err(rejected)) => self.found.leave_out(setups[at], &rejected),
+                Some((Err(rejected), unsure)) => {
+                    self.found.unsure.extend(unsure.map(|least| (least, setups[at])));
+                    self.found.leave_out(setups[at], &rejected);
+                }
                 None => self.found.leave_out_all(STOPPED, 1),
             }
             (watch.done)(1);
@@ -213,23 +251,23 @@ impl<'a> Search<'a> {
 
     /// How many of `ascending` bounds and places could still be among the best.
     fn hopeful(&self, ascending: &[(Nanos, usize)]) -> usize {
-        match self.count.checked_sub(1).and_then(|last| self.kept.get(last)) {
-            Some(Kept { step, at, .. }) => ascending.partition_point(|bound| *bound < (*step, *at)),
-            None => ascending.len(),
-        }
+        let last = self.count.checked_sub(1).and_then(|last| self.kept.get(last));
+        let last = last.map(|Kept { step, at, .. }| (*step, *at));
+        let below = self.below.map(|step| (step, 0)).into_iter().chain(last).min();
+        below.map_or(ascending.len(), |below| ascending.partition_point(|bound| *bound < below))
     }
 
     /// Replays `round`.
     fn simulate(&mut self, round: &[(Nanos, usize)]) {
         let Self { inputs, setups, watch, .. } = *self;
-        let evaluate = |replay: &mut Replay, &(_, at): &(Nanos, usize)| {
+        let evaluate = |replay: &mut Replay, &(least, at): &(Nanos, usize)| {
             let evaluated = first_that_fits(&setups[at], |setup| {
                 inputs.evaluate_all(&inputs.cost(setup)?, replay, watch.orders)
             });
-            (at, evaluated)
+            (least, at, evaluated)
         };
         let all: Vec<_> = round.par_iter().map_init(Replay::new, evaluate).collect();
-        for (at, evaluated) in all {
+        for (least, at, evaluated) in all {
             match evaluated {
                 Ok(all) => {
                     self.found.simulated += 1;
@@ -240,7 +278,12 @@ impl<'a> Search<'a> {
                     let step = step.unwrap_or_default();
                     self.kept.push(Kept { step, at, candidate: Candidate::Replayed(all) });
                 }
-                Err(rejected) => self.found.leave_out(setups[at], &rejected),
+                Err(rejected) => {
+                    if matches!(rejected, Rejected::Memory(_)) {
+                        self.found.unsure.push((least, setups[at]));
+                    }
+                    self.found.leave_out(setups[at], &rejected);
+                }
             }
         }
     }

@@ -95,7 +95,8 @@ pub enum Split {
     Balanced,
     /// As [`Inputs::layout`](crate::Inputs::layout) says; as many to each where it says nothing.
     Layout,
-    /// Together with the order that is searched: [`Costed::layers`](crate::Costed::layers) says how. Where
+    /// By search, together with the order or at other places than the balanced ones:
+    /// [`Costed::layers`](crate::Costed::layers) says how. Where
     /// nothing has been searched yet, as [`Split::Balanced`].
     Searched,
 }
@@ -318,6 +319,14 @@ pub struct Recipe {
     /// Of the pairs of tokens of a causal sequence, the share that attend to each other: 1 where a
     /// sequence is one document.
     pub attended: f64,
+}
+
+impl Recipe {
+    /// The same where predicted memory may reach what is as likely to fit as not.
+    #[must_use]
+    pub fn as_likely_as_not(&self) -> Self {
+        Self { memory_budget: self.memory_budget.as_likely_as_not(), ..self.clone() }
+    }
 }
 
 /// How stages meet between steps.

@@ -6,7 +6,9 @@ use sim::Replay;
 use crate::costed::{Costed, Overflow, Rejected, fits};
 use crate::finalist::{Finalist, FinalistError};
 use crate::inputs::Inputs;
+use crate::machine::Machine;
 use crate::memory::StageMemory;
+use crate::memory_budget::MemoryBudget;
 use crate::orders::Orders;
 use crate::setup::{Setup, Split};
 
@@ -71,22 +73,57 @@ impl Inputs<'_> {
             _ => shortage,
         };
         finalist.evaluation.costed.capacities = capacities;
-        let shortage = shortage.map(|overflow| Shortage {
-            overflow,
-            may_hold: self.at_best(&finalist).map(|all| all[overflow.stage]),
-        });
+        let shortage = shortage.map(|overflow| self.shortage(&finalist, overflow));
         Ok(SetupRun { finalist, shortage })
     }
 
-    /// The memory of the device of each stage, if each may hold the prediction of `finalist`.
-    fn at_best(&self, finalist: &Finalist) -> Option<Vec<Bytes>> {
-        let kinds = self.cluster.machine_of_stages(finalist.costed().setup.pipeline)?;
-        let machine = |kind: &usize| &self.cluster.parts[*kind].0;
+    /// `finalist`, found in more memory than there surely is, with its shortage.
+    #[must_use]
+    pub fn with_shortage(&self, mut finalist: Finalist) -> SetupRun {
         let budget = self.recipe.memory_budget;
-        let most: Vec<Bytes> = kinds.iter().map(|kind| budget.at_best(machine(kind))).collect();
+        let setup = finalist.costed().setup;
+        let machines = self.machines(&setup);
+        finalist.evaluation.costed.capacities = machines.map(|one| budget.of(one)).collect();
         let needs = finalist.evaluation.memory.iter().map(StageMemory::sum);
-        let exact = || kinds.iter().map(|kind| budget.if_exact(machine(kind))).collect();
-        fits(needs, &most).is_ok().then(exact)
+        let shortage = match fits(needs, &finalist.costed().capacities) {
+            Err(Rejected::Memory(overflow)) => Some(self.shortage(&finalist, overflow)),
+            _ => None,
+        };
+        SetupRun { finalist, shortage }
+    }
+
+    fn shortage(&self, finalist: &Finalist, overflow: Overflow) -> Shortage {
+        let budget = self.recipe.memory_budget;
+        let setup = &finalist.costed().setup;
+        let all =
+            || finalist.evaluation.memory.iter().map(StageMemory::sum).zip(self.machines(setup));
+        let has = self.machines(setup).nth(overflow.stage).map(|one| budget.if_exact(one));
+        let may = all().all(|(needs, machine)| needs <= budget.at_best(machine));
+        Shortage { overflow, may_hold: has.filter(|_| may) }
+    }
+
+    /// The odds that every device holds its part of `finalist`, by published peaks: those of the fullest, since all run
+    /// one program.
+    #[must_use]
+    pub fn odds(&self, finalist: &Finalist) -> f64 {
+        let budget = MemoryBudget { cap: None, ..self.recipe.memory_budget };
+        let needs = finalist.evaluation.memory.iter().map(StageMemory::sum);
+        let all = needs.zip(self.machines(&finalist.costed().setup));
+        let odds = all.map(|(needs, machine)| budget.peaks.odds(needs, budget.if_exact(machine)));
+        odds.fold(1.0, f64::min)
+    }
+
+    /// Whether the devices of `costed` may hold their resident bytes and one microbatch, as likely as not.
+    pub(crate) fn may_hold(&self, costed: &Costed) -> bool {
+        let budget = self.recipe.memory_budget.as_likely_as_not();
+        let needs = self.least_memory(costed);
+        needs.iter().zip(self.machines(&costed.setup)).all(|(needs, one)| *needs <= budget.of(one))
+    }
+
+    /// The machine of each stage of `setup`.
+    fn machines(&self, setup: &Setup) -> impl Iterator<Item = &Machine> {
+        let kinds = self.cluster.machine_of_stages(setup.pipeline).unwrap_or_default();
+        kinds.into_iter().map(|kind| &self.cluster.parts[kind].0)
     }
 
     fn run(&self, costed: &Costed, orders: &Orders<'_>) -> Result<Finalist, FinalistError> {

@@ -45,8 +45,9 @@ impl LayerSplit<'_> {
         (0..chunks).map(|at| each + u64::from(at >= first && at < first + rest)).collect()
     }
 
-    /// Assigns one layer after the other to the stage that finishes it first, there to the chunk with
-    /// the fewest.
+    /// Assigns one layer after the other to the stage that finishes it first, the last of those: it holds
+    /// activations for the shortest time. Those of a stage are shared by its chunks; what is left over goes to
+    /// the chunks with the lightest ends, the last first.
     fn balanced(&self) -> Vec<u64> {
         let mut work = vec![0.0; self.layer.len()];
         for (&stage, end) in self.stages.iter().zip(self.ends) {
@@ -57,13 +58,14 @@ impl LayerSplit<'_> {
             work[stage] += number(layers) * self.layer[stage];
         }
         // Times are not negative, so their bits are in their order.
-        let after =
-            |work: f64, stage: usize| Reverse(((work + self.layer[stage]).to_bits(), stage));
+        let after = |work: f64, stage: usize| {
+            Reverse(((work + self.layer[stage]).to_bits(), Reverse(stage)))
+        };
         let all = work.iter().enumerate().map(|(stage, &work)| after(work, stage));
-        let mut next: BinaryHeap<Reverse<(u64, usize)>> = all.collect();
+        let mut next: BinaryHeap<Reverse<(u64, Reverse<usize>)>> = all.collect();
         for _ in of_stages.iter().sum()..self.layers {
             let Some(mut first) = next.peek_mut() else { break };
-            let Reverse((bits, stage)) = *first;
+            let Reverse((bits, Reverse(stage))) = *first;
             of_stages[stage] += 1;
             *first = after(f64::from_bits(bits), stage);
         }
@@ -72,8 +74,9 @@ impl LayerSplit<'_> {
             chunks_of[stage].push(chunk);
         }
         let mut layers_of = vec![0; self.stages.len()];
-        for (layers, own) in of_stages.into_iter().zip(chunks_of) {
+        for (layers, mut own) in of_stages.into_iter().zip(chunks_of) {
             let chunks = own.len().max(1) as u64;
+            own.sort_by_key(|&chunk| (self.ends[chunk].to_bits(), Reverse(chunk)));
             for (at, chunk) in (0..).zip(own) {
                 layers_of[chunk] = layers / chunks + u64::from(at < layers % chunks);
             }
@@ -166,6 +169,15 @@ mod tests {
             ends: &ends,
         };
         assert_eq!(split.by(Split::Balanced), [4, 4, 4, 2]);
+        // A layer over goes to the last stage that takes it as soon, and there to its last chunk without an end.
+        let twice: Vec<usize> = (0..8).map(|chunk| chunk % 4).collect();
+        let heavy = LayerSplit {
+            layers: 16,
+            stages: &twice,
+            ends: &[0.1, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.5],
+            ..split
+        };
+        assert_eq!(heavy.by(Split::Balanced), [2, 2, 2, 2, 2, 2, 3, 1]);
         let split =
             LayerSplit { layers: 12, layer: &[2.0, 2.0, 1.0, 1.0], ends: &[0.0; 4], ..split };
         assert_eq!(split.by(Split::Balanced), [2, 2, 4, 4]);

@@ -258,7 +258,8 @@ keys! {
     /// `as told` leaves all off
     /// [default: all; as told with tuning = stock].
     software: Option<String>, label: "Software left open by the recipe", words: &["all", "as told"];
-    /// The most memory that a plan may hold of a device [default: what the device leaves].
+    /// The most memory that may be predicted of a device, without a margin for the error of predictions [default: what
+    /// the device leaves, less that error].
     memory_cap: Option<Bytes>, label: "Memory cap of a device";
 }
 

@@ -44,6 +44,8 @@ pub(crate) struct Search {
     published: bool,
     /// Whether layers are dealt together with orders that are searched.
     deals: bool,
+    /// Context groups of which each device has half of [`WHOLE_SEQUENCE`], unless the question names groups.
+    halves: Option<u64>,
     /// All else, which no cluster changes.
     rest: Space,
 }
@@ -78,6 +80,19 @@ impl Search {
         space
     }
 
+    /// The part of `space` that is tried with context groups of [`Search::halves`], which free memory: what trainers run
+    /// and holds least.
+    fn in_halves(&self, space: &Space) -> Option<Space> {
+        let runs = |family: &Family| matches!(family, Family::OneFOneB | Family::Interleaved);
+        Some(Space {
+            context: vec![self.halves?],
+            microbatch: space.microbatch.iter().copied().min().into_iter().collect(),
+            zero: space.zero.iter().copied().take(1).collect(),
+            families: space.families.iter().copied().filter(runs).collect(),
+            ..space.clone()
+        })
+    }
+
     /// Whether `setup` has the chunks of the layout, if there is one.
     fn has_chunks(&self, setup: &Setup) -> bool {
         let is_mirrored = setup.family.about().placement == Placement::Mirrored;
@@ -94,8 +109,11 @@ impl Question {
         if let Some(asked) = &self.asked {
             return Some(vec![asked.on(cluster)]);
         }
-        let mut setups =
-            self.search.space(&self.model, cluster, self.modules(cluster)).setups(cluster)?;
+        let space = self.search.space(&self.model, cluster, self.modules(cluster));
+        let mut setups = space.setups(cluster)?;
+        setups.extend(
+            self.search.in_halves(&space).and_then(|own| own.setups(cluster)).into_iter().flatten(),
+        );
         let runs = |setup: &Setup| self.framework.runs(setup, &self.recipe);
         setups.retain(|setup| runs(setup) && self.search.has_chunks(setup));
         for setup in &mut setups {
@@ -151,6 +169,13 @@ fn contexts(sequence: u64) -> Vec<u64> {
     powers((sequence / WHOLE_SEQUENCE).clamp(1, 64))
 }
 
+/// The context groups that leave each device half of [`WHOLE_SEQUENCE`].
+fn halves(sequence: u64) -> Option<u64> {
+    let most =
+        contexts(sequence).into_iter().max().filter(|most| most * WHOLE_SEQUENCE <= sequence)?;
+    Some(2 * most)
+}
+
 impl Reader<'_> {
     pub(crate) fn framework(&self) -> Result<Framework, Diagnostic> {
         let Some(name) = self.document.framework.as_deref() else { return Ok(Framework::Any) };
@@ -183,6 +208,7 @@ impl Reader<'_> {
             searched,
             published,
             deals,
+            halves: halves(model.sequence).filter(|_| search.context.is_none()),
             rest: Space {
                 tensor: Vec::new(),
                 pipeline: Vec::new(),

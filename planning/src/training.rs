@@ -6,10 +6,12 @@ use plan::{
     Precision, Recipe, Software, Tuning,
 };
 use question::diagnostic::Diagnostic;
+use question::format::size;
 use question::nearest;
 
 use crate::document::TrainingDocument;
 use crate::framework::Framework;
+use crate::memory_error::MemoryError;
 use crate::reader::Reader;
 
 /// Memory that the framework and its libraries take of a device beside the model, unless the question
@@ -81,7 +83,9 @@ impl Reader<'_> {
             reserved: training.reserved.unwrap_or(RESERVED),
             memory_budget: MemoryBudget {
                 error: self.memory_error.of(framework),
-                cap: self.memory_cap()?,
+                peaks: MemoryError::peaks(framework),
+                cap: self.memory_cap(clusters)?,
+                is_even: false,
             },
             precision: self.precision("precision", &training.precision, clusters)?,
             head: self.precision("head-precision", &training.head_precision, clusters)?,
@@ -225,15 +229,25 @@ impl Reader<'_> {
         })
     }
 
-    /// The most that a plan may hold of a device.
-    fn memory_cap(&self) -> Result<Option<Bytes>, Diagnostic> {
-        match self.document.search.memory_cap {
-            Some(Bytes(0)) => {
-                let message = "memory-cap is 0: it must be more than nothing, such as \"60GiB\"";
-                Err(self.wrong("memory-cap", message.to_owned()))
-            }
-            cap => Ok(cap),
+    /// The memory that predictions may reach, if the question has it.
+    fn memory_cap(&self, clusters: &[Cluster]) -> Result<Option<Bytes>, Diagnostic> {
+        let Some(cap) = self.document.search.memory_cap else { return Ok(None) };
+        if cap == Bytes(0) {
+            let message = "memory-cap is 0: it must be more than nothing, such as \"60GiB\"";
+            return Err(self.wrong("memory-cap", message.to_owned()));
         }
+        let machines = clusters.iter().flat_map(|cluster| &cluster.parts).map(|(one, _)| one);
+        let most = machines.map(|one| MemoryBudget::default().if_exact(one)).max();
+        if let Some(most) = most.filter(|most| *most < cap) {
+            let message = format!(
+                "memory-cap is {}, and the devices have {} at most beside their reserve",
+                size(cap),
+                size(most)
+            );
+            let cure = "write less, or leave memory-cap out: then a margin for the error of predictions is kept";
+            return Err(self.wrong("memory-cap", message).with_help(cure));
+        }
+        Ok(Some(cap))
     }
 
     fn loss(&self) -> Result<Loss, Diagnostic> {

@@ -66,6 +66,7 @@ mod plan_memory;
 mod plan_model;
 mod plan_noise;
 mod plan_page;
+mod plan_recipes;
 mod plan_setup;
 mod plan_software;
 mod planner_today;

@@ -274,14 +274,14 @@ fn layers_are_dealt_together_with_the_order() {
     let (folder, out) = ask(&search(""), &[]);
     let text = String::from_utf8(out.stdout).unwrap();
     let told = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(told.contains("dealt: layers dealt together with the order"), "{text}");
+    assert!(told.contains("dealt: layers dealt by search"), "{text}");
     let (file, winner) = (folder.path().join("set-up.toml"), folder.path().join("winner"));
     let by_search = uneven(&format!("{setup}split = \"searched\"\nchunks = {chunks}\n"));
     let (other, out) = ask(&by_search, &[]);
     drop(other);
     let told = String::from_utf8(out.stdout).unwrap();
     let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(told.contains("its layers are dealt together with the order: layout ="), "{told}");
+    assert!(told.contains("its layers are dealt by search: layout ="), "{told}");
     fs::write(&file, by_layout).unwrap();
     let out = command().arg("plan").arg(&file).arg("--export").arg(&winner).output().unwrap();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));

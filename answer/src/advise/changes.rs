@@ -233,7 +233,8 @@ fn together(tried: &Tried<'_>) -> Result<Option<Ran>, Diagnostic> {
     let (context, question) = (tried.context, tried.free);
     let orders = Orders::default();
     let Ok(answer) = (Planner { context, question }).answer(&orders) else { return Ok(None) };
-    let Some(plan) = winner(question, &answer.plans) else { return Ok(None) };
+    let taken = winner(question, &answer.plans).filter(|plan| plan.shortage.is_none());
+    let Some(plan) = taken else { return Ok(None) };
     let own = plan.finalist.costed().setup;
     let layout = plan.finalist.costed().layout();
     let setup =

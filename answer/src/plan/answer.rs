@@ -110,7 +110,7 @@ impl Planner<'_> {
         announce_estimate(self.context.host(), all as u128, 5_000, &format!("{all} set-ups"));
         let bar = self.context.host().begin(all as u64, "set-ups");
         let (mut searched, mut finalists) = (Vec::new(), Vec::new());
-        for (cluster, setups) in self.question.clusters.iter().zip(&setups) {
+        for (at, (cluster, setups)) in self.question.clusters.iter().zip(&setups).enumerate() {
             let ground = ground(self.question, cluster);
             let done = |count| bar.inc(count);
             let stop = || self.context.stopped();
@@ -118,7 +118,12 @@ impl Planner<'_> {
             let (of_cluster, best) = search(self.question, &ground, setups, watch);
             searched.push(of_cluster);
             let best = self.with_one_that_runs(&ground, best, setups, watch);
-            finalists.push(best.into_iter().map(|one| software::trimmed(&ground, one)).collect());
+            let unsure = self.unsure(&ground, (&searched[at].found, &best), watch);
+            let mut best: Vec<Finalist> =
+                best.into_iter().map(|one| self.finished(&ground, one, orders)).collect();
+            best.sort_by_key(|one| one.step);
+            let sure = best.into_iter().map(|finalist| SetupRun { finalist, shortage: None });
+            finalists.push(sure.chain(unsure).collect());
         }
         drop(bar);
         if finalists.iter().all(Vec::is_empty) {
@@ -155,6 +160,33 @@ impl Planner<'_> {
         best
     }
 
+    /// `finalist` with heavy chunks where they save most, and without software that saves nothing.
+    fn finished(&self, ground: &Inputs<'_>, finalist: Finalist, orders: &Orders<'_>) -> Finalist {
+        let placed = match self.question.deals_layers() {
+            true => ground.with_heavy_chunk_placed(finalist, orders),
+            false => finalist,
+        };
+        software::trimmed(ground, placed)
+    }
+
+    /// The fastest set-up that is as likely to fit as not, if it is faster than `best`, which surely fits; where
+    /// nothing does, as many as plans are wanted.
+    fn unsure(
+        &self,
+        ground: &Inputs<'_>,
+        (found, best): (&Found, &[Finalist]),
+        watch: Watch<'_>,
+    ) -> Vec<SetupRun> {
+        let known = best.iter().map(|one| one.step).min();
+        let count = if known.is_some() { 1 } else { self.question.plans };
+        let runs = plan::run_unsure(ground, (found, known), count, watch);
+        let recipe = ground.recipe.as_likely_as_not();
+        let even = Inputs { recipe: &recipe, ..*ground };
+        let trimmed =
+            |run: SetupRun| ground.with_shortage(self.finished(&even, run.finalist, watch.orders));
+        runs.into_iter().map(trimmed).collect()
+    }
+
     /// Runs the given set-up on every cluster, whether it fits or not.
     ///
     /// # Errors
@@ -162,7 +194,7 @@ impl Planner<'_> {
     fn run_single(&self, orders: &Orders<'_>) -> Result<PlanAnswer, Diagnostic> {
         let clusters = &self.question.clusters;
         let bar = self.context.host().begin(clusters.len() as u64, "set-ups");
-        let (mut searched, mut finalists, mut shortages) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut searched, mut finalists) = (Vec::new(), Vec::new());
         for cluster in clusters {
             if self.context.cut_short() {
                 break;
@@ -174,18 +206,15 @@ impl Planner<'_> {
             let runs = runs.map_err(|error| self.question.not_run(&error.to_string()))?;
             let found = Found { simulated: runs.len() as u64, ..Found::default() };
             searched.push(Searched { setups: runs.len(), found });
-            shortages.extend(runs.iter().map(|one| one.shortage));
-            finalists.push(runs.into_iter().map(|one| one.finalist).collect());
+            finalists.push(runs);
             bar.inc(1);
         }
         drop(bar);
         let bars = self.bars(&finalists)?;
+        let count: usize = finalists.iter().map(Vec::len).sum();
         let mut plans = self.plans(finalists, &mut searched, &bars)?;
-        if plans.len() < shortages.len() || plans.is_empty() {
+        if plans.len() < count || plans.is_empty() {
             return Err(self.no_plan(&searched));
-        }
-        for (plan, shortage) in plans.iter_mut().zip(shortages) {
-            plan.shortage = shortage;
         }
         mark_front(&mut plans);
         Ok(PlanAnswer { searched, plans, bars, contingency: Contingency::published()? })
@@ -194,16 +223,19 @@ impl Planner<'_> {
     /// The plans of the finalists of each cluster.
     fn plans(
         &self,
-        finalists: Vec<Vec<Finalist>>,
+        finalists: Vec<Vec<SetupRun>>,
         searched: &mut [Searched],
         bars: &[ErrorBar],
     ) -> Result<Vec<Plan>, Diagnostic> {
-        let steps: u64 =
-            finalists.iter().flatten().map(|one| plan::drawn(one, &self.question.noise)).sum();
+        let steps: u64 = finalists
+            .iter()
+            .flatten()
+            .map(|one| plan::drawn(&one.finalist, &self.question.noise))
+            .sum();
         let bar = self.context.host().begin(steps, "steps under noise");
         let mut plans = Vec::new();
         for (at, finalists) in finalists.into_iter().enumerate() {
-            for finalist in finalists {
+            for SetupRun { finalist, shortage } in finalists {
                 let percentiles = percentiles_with(
                     &finalist,
                     &self.question.noise,
@@ -214,6 +246,7 @@ impl Planner<'_> {
                     percentiles.map_err(|error| Diagnostic::new(error.to_string()))?;
                 let documents = self.documents(at, &finalist)?;
                 let plan = self.plan(at, finalist, documents, percentiles, bars);
+                let plan = Plan { shortage, ..plan };
                 if plan.goodput < LEAST_GOODPUT {
                     searched[at].leave_out(ALWAYS_FAILING);
                 } else {
@@ -237,12 +270,12 @@ impl Planner<'_> {
     }
 
     /// The error bar of each kind among `finalists`, which stand by cluster.
-    fn bars(&self, finalists: &[Vec<Finalist>]) -> Result<Vec<ErrorBar>, Diagnostic> {
+    fn bars(&self, finalists: &[Vec<SetupRun>]) -> Result<Vec<ErrorBar>, Diagnostic> {
         let clusters = self.question.clusters.iter().zip(finalists);
         let steps = clusters.flat_map(|(cluster, found)| {
             found.iter().map(move |finalist| StepAsked {
                 cluster,
-                kind: self.kind(cluster, finalist),
+                kind: self.kind(cluster, &finalist.finalist),
                 step: self.step(cluster),
             })
         });
@@ -311,6 +344,7 @@ impl Planner<'_> {
             on_front: false,
             boundary: self.question.recipe.boundary,
             shortage: None,
+            fit_odds: ground(self.question, cluster).odds(&finalist),
             finalist,
         }
     }

@@ -28,11 +28,13 @@ pub fn cheapest<'a>(question: &Question, plans: &'a [Plan]) -> Option<&'a Plan> 
     candidates(question, plans).into_iter().min_by(dollars)
 }
 
-/// The plans that may be taken: those that fit and meet deadline and budget; of these, where there are any, those on
-/// devices of which something is measured; and of these those that some framework runs.
+/// The plans that may be taken: those that meet deadline and budget; of these, where there are any, those that surely
+/// fit, in place of those that a search found as likely to fit as not; of these, those on devices of which something is
+/// measured; and of these those that some framework runs.
 fn candidates<'a>(question: &Question, plans: &'a [Plan]) -> Vec<&'a Plan> {
     let all: Vec<&Plan> = plans.iter().filter(|plan| is_takeable(question, plan)).collect();
-    let measured = narrowed(all, |plan| plan.error.is_some());
+    let sure = narrowed(all, |plan| plan.shortage.is_none());
+    let measured = narrowed(sure, |plan| plan.error.is_some());
     narrowed(measured, |plan| is_run(question, plan))
 }
 
@@ -49,7 +51,7 @@ pub(super) fn is_run(question: &Question, plan: &Plan) -> bool {
 }
 
 fn is_takeable(question: &Question, plan: &Plan) -> bool {
-    plan.shortage.is_none() && !is_late(question, plan)
+    (plan.shortage.is_none() || !question.is_of_one()) && !is_late(question, plan)
 }
 
 /// Whether `plan` misses the deadline or the budget.
@@ -71,7 +73,10 @@ pub fn resolvable_difference(plan: &Plan) -> f64 {
 
 /// Marks the plans on the Pareto front of time and money.
 pub(super) fn mark_front(plans: &mut [Plan]) {
-    let candidate = |plan: &Plan| Candidate::new((plan.days, plan.dollars), None);
+    let fits = |plan: &Plan| plan.shortage.is_none();
+    let is_sure = plans.iter().any(fits);
+    let candidate =
+        |plan: &Plan| Candidate::new((plan.days, plan.dollars), is_sure.then(|| fits(plan)));
     let all: Vec<Candidate> = plans.iter().map(candidate).collect();
     for (plan, standing) in plans.iter_mut().zip(standings(&all)) {
         plan.on_front = standing.is_on_front();

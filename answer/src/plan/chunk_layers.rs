@@ -18,10 +18,10 @@ pub(super) fn given_layout(plan: &Plan) -> Option<String> {
     layout.map(|layout| layout.to_string())
 }
 
-/// The layers of each chunk of `plan` in words, where they were searched together with its order.
+/// The layers of each chunk of `plan` in words, where a search deals them.
 #[must_use]
 pub fn dealt(plan: &Plan) -> Option<String> {
     let is_dealt = plan.finalist.costed().setup.split == Split::Searched;
     let layout = given_layout(plan).filter(|_| is_dealt)?;
-    Some(format!("its layers are dealt together with the order: layout = \"{layout}\""))
+    Some(format!("its layers are dealt by search: layout = \"{layout}\""))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plan::{Cluster, Machine, Orders, Overflow, Setup, Unfit, Watch};
+use plan::{Cluster, Machine, Orders, Overflow, Recipe, Setup, Unfit, Watch};
 use planning::{Framework, Question};
 use question::Diagnostic;
 
@@ -58,7 +58,9 @@ impl Planner<'_> {
             lacks.stage,
             question::format::size(lacks.has),
         );
+        let keys = self.keys_that_help();
         let cure = match self.smallest() {
+            _ if !keys.is_empty() => format!("it would fit with {}", keys.join(", or with ")),
             Some(cluster) => {
                 let (devices, name) = (cluster.devices(), cluster.name());
                 let is_smaller = |one: &Cluster| one.devices() >= devices && one.name() == name;
@@ -77,6 +79,30 @@ impl Planner<'_> {
             ),
         };
         Diagnostic::new(message).with_help(cure)
+    }
+
+    /// The keys with which some set-up would fit these clusters, each with its value.
+    fn keys_that_help(&self) -> Vec<String> {
+        let recipe = &self.question.recipe;
+        let changed = [
+            (
+                "gradient-bytes = 2 in [training], gradients in 16 bits",
+                Recipe { gradient_bytes: recipe.gradient_bytes.min(2), ..recipe.clone() },
+            ),
+            (
+                "optimizer-bytes = 8 in [training], moments in 16 bits",
+                Recipe { optimizer_bytes: recipe.optimizer_bytes.min(8), ..recipe.clone() },
+            ),
+        ];
+        let orders = Orders::default();
+        let helps = |(_, recipe): &(&str, Recipe)| {
+            let mut question = self.question.clone();
+            question.recipe = recipe.clone();
+            let planner = Planner { context: self.context, question: &question };
+            *recipe != self.question.recipe
+                && question.clusters.iter().any(|cluster| planner.holds(cluster, &orders))
+        };
+        changed.iter().filter(|one| helps(one)).map(|(words, _)| (*words).to_owned()).collect()
     }
 
     /// The batches next to that of the question that some set-up divides, in words; `None` where

@@ -53,8 +53,10 @@ pub struct Plan {
     pub on_front: bool,
     /// How stages meet between steps.
     pub boundary: Boundary,
-    /// Shortage of memory of a given set-up that does not surely fit.
+    /// Shortage of memory of a set-up that does not surely fit.
     pub shortage: Option<Shortage>,
+    /// Odds that every device holds its part, by published peaks.
+    pub fit_odds: f64,
 }
 
 /// A time in seconds.

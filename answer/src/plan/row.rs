@@ -53,6 +53,10 @@ pub struct PlanRow {
     peak_bytes: u64,
     /// The memory that a plan may use of that device.
     device_bytes: u64,
+    /// Whether every device surely holds its part: with the error of predicted memory to spare.
+    fits: bool,
+    /// Odds that it does, by published peaks.
+    fit_odds: f64,
     parameter_bytes: u64,
     gradient_bytes: u64,
     optimizer_bytes: u64,
@@ -126,6 +130,8 @@ impl PlanRow {
             parameters_active: question.model.active_parameters(),
             peak_bytes: held.sum().0,
             device_bytes: plan.memory()[0].0,
+            fits: plan.shortage.is_none(),
+            fit_odds: plan.fit_odds,
             memory_limit: costed.limit.map(|limit| limit.to_string()),
             parameter_bytes: parameters.0,
             gradient_bytes: gradients.0,

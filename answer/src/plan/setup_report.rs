@@ -25,6 +25,8 @@ pub struct SetupReport {
     pub fits: bool,
     /// Whether every device holds its part if it holds no more than predicted.
     pub may_fit: bool,
+    /// Odds that every device holds its part, by published peaks.
+    pub fit_odds: f64,
     /// The stage that holds most.
     pub fullest_stage: usize,
     /// Shortage of the stage that lacks most, in bytes, if one does.
@@ -116,6 +118,7 @@ impl SetupReport {
             devices,
             fits: plan.shortage.is_none(),
             may_fit: plan.shortage.is_none_or(|shortage| shortage.may_hold.is_some()),
+            fit_odds: plan.fit_odds,
             fullest_stage: plan.shortage.map_or(fullest_stage, |shortage| shortage.overflow.stage),
             memory_shortfall_bytes: shortfall,
             lacks_bytes: shortfall,
@@ -159,6 +162,14 @@ pub(super) fn all(planned: &Planned) -> Vec<SetupReport> {
     answer.plans.iter().map(|plan| SetupReport::of(question, plan)).collect()
 }
 
+/// The least odds of what is said to fit without them: a memory cap alone leaves less.
+const SURE: f64 = 0.95;
+
+/// The odds that `plan` fits, in words.
+pub(super) fn odds(plan: &Plan) -> String {
+    format!("{:.0} %", (100.0 * plan.fit_odds).clamp(1.0, 99.0))
+}
+
 /// Whether `plan` fits, in words.
 #[must_use]
 pub fn fit(plan: &Plan) -> String {
@@ -166,14 +177,17 @@ pub fn fit(plan: &Plan) -> String {
         let (stage, held) = plan.finalist.evaluation.fullest();
         let [may, _] = plan.memory();
         let holds = format::size(held.sum());
-        return format!("fits: stage {stage} holds most, {holds} of {}", format::size(may));
+        let odds =
+            if plan.fit_odds < SURE { format!(", with odds of {}", odds(plan)) } else { String::new() };
+        return format!("fits{odds}: stage {stage} holds most, {holds} of {}", format::size(may));
     };
     let Shortage { overflow: Overflow { stage, needs, has }, may_hold } = shortage;
     let [needs, has] = [needs, has].map(format::size);
     match may_hold.map(format::size) {
         Some(holds) => format!(
             "may fit: {needs} are predicted on stage {stage}, of {holds}; only up to {has} are sure, since \
-             predicted memory may be off, either way"
+             predicted memory may be off, either way; odds of {} by published peaks",
+            odds(plan)
         ),
         None => format!("does not fit: stage {stage} needs {needs} of {has}"),
     }

@@ -90,10 +90,7 @@ pub fn legend(answer: &PlanAnswer) -> String {
             "full-N: those of the first N layers of each chunk are",
         ),
         (|one| one.split == Split::Even && one.pipeline > 1, "even: equal layers per chunk"),
-        (
-            |one| one.split == Split::Searched && one.pipeline > 1,
-            "dealt: layers dealt together with the order",
-        ),
+        (|one| one.split == Split::Searched && one.pipeline > 1, "dealt: layers dealt by search"),
         (shares_vocabulary, "vocabulary: embedding and head on all stages"),
     ];
     let any = |has: fn(&Setup) -> bool| setups().any(has);
@@ -342,7 +339,29 @@ pub fn doubts(question: &Question, plans: &[Plan], winner: &Plan) -> Vec<String>
             )
         }),
     };
-    unmeasured.into_iter().chain(not_run).collect()
+    let unsure = unsure(question, plans, winner);
+    unsure.into_iter().chain(unmeasured).chain(not_run).collect()
+}
+
+/// That the plan to take may not fit, or that a faster or cheaper one may fit: by how much, and with which odds.
+fn unsure(question: &Question, plans: &[Plan], winner: &Plan) -> Option<String> {
+    if winner.shortage.is_some() {
+        return Some(format!("nothing surely fits; this one {}", super::setup_report::fit(winner)));
+    }
+    let is_unsure = |plan: &&Plan| plan.shortage.is_some() && plan.dollars < winner.dollars;
+    let plan = plans.iter().filter(is_unsure).min_by(|a, b| a.dollars.total_cmp(&b.dollars))?;
+    let on = match plan.cluster == winner.cluster {
+        true => String::new(),
+        false => format!(" on {}", question.clusters[plan.cluster].title()),
+    };
+    Some(format!(
+        "{} {}{on} would take {}, {} dollars less, and may fit, with odds of {}: worth a first try",
+        order_name(plan),
+        setup(&plan.finalist.costed().setup),
+        format::time(plan.step),
+        amount(winner.dollars - plan.dollars),
+        super::setup_report::odds(plan),
+    ))
 }
 
 /// Why the plan to take is not the cheapest, if it is not.
@@ -375,13 +394,17 @@ pub fn calibration(question: &Question) -> Option<String> {
 
 /// The memory that may be used of a device, in words.
 pub fn memory_budget(question: &Question) -> String {
-    let MemoryBudget { error, cap } = question.recipe.memory_budget;
-    let cap = cap.map_or_else(String::new, |cap| {
-        format!("; no more than the memory-cap of {}", format::size(cap))
-    });
+    let MemoryBudget { error, cap, .. } = question.recipe.memory_budget;
+    if let Some(cap) = cap {
+        return format!(
+            "may use: the memory-cap of {}, as far as the device has it beside its reserve, without a margin for the \
+             error of predictions",
+            format::size(cap)
+        );
+    }
     format!(
         "may use: what frameworks see of a device, less the reserve of its file, less {} by which \
-         predicted memory is off at most on published peaks of {}{cap}",
+         predicted memory is off at most on published peaks of {}",
         format::percent(error),
         match question.framework {
             Framework::Any | Framework::Megatron => Framework::Megatron.title(),
@@ -450,15 +473,19 @@ pub fn frameworks(question: &Question, answer: &PlanAnswer) -> Vec<String> {
     said.into_iter().filter_map(line).collect()
 }
 
-/// The mark before the number of `plan`: that it is the one to take, or misses deadline or budget.
+/// The mark before the number of `plan`: that it is the one to take, misses deadline or budget, or may not fit.
 #[must_use]
 pub fn mark(question: &Question, plan: &Plan, taken: bool) -> Option<char> {
-    if taken { Some('>') } else { is_late(question, plan).then_some('!') }
+    match (taken, is_late(question, plan)) {
+        (true, _) => Some('>'),
+        (false, true) => Some('!'),
+        (false, false) => plan.shortage.map(|_| '?'),
+    }
 }
 
 /// The marks of the table of plans, in short.
 pub const MARKS: &str = "error: how much less and more than that 95 % of measured runs take. >: the plan to take. *: no \
-     other plan is both faster and cheaper. !: it misses deadline or budget. [..]: no framework runs it";
+     other plan is both faster and cheaper. !: it misses deadline or budget. ?: it may fit, more likely than not. [..]: no framework runs it";
 
 /// Why errors reach so far up where the question does not say whose software runs.
 pub const TUNING: &str = "errors are those of tuned recipes and of Megatron-LM's defaults, which are slower: \

@@ -7,26 +7,49 @@ use sim::Replay;
 use super::{gpt, llama, machine, model, recipe, setup};
 use crate::{
     Attention, Boundary, Cluster, Finalist, Imbalance, Inputs, Loss, Machine, MemoryBudget, Orders,
-    Precision, Recipe, Recompute, Setup, Sizes, Software, Space, Split, Transformer, Watch, Zero,
-    number, run_with,
+    Peaks, Precision, Recipe, Recompute, Setup, Sizes, Software, Space, Split, Transformer, Watch,
+    Zero, number, run_with,
 };
 
 #[test]
 fn a_device_has_what_is_seen_less_a_reserve_an_error_and_a_cap() {
     let machine = Machine { memory: Bytes(85_000), reserve: Bytes(5_000), ..machine() };
-    let budget =
-        |error, cap: Option<u64>| MemoryBudget { error, cap: cap.map(Bytes) }.of(&machine).0;
+    let peaks = Peaks { mean: -0.03, deviation: 0.04 };
+    let with = |error, cap: Option<u64>| MemoryBudget {
+        error,
+        peaks,
+        cap: cap.map(Bytes),
+        is_even: false,
+    };
+    let budget = |error, cap| with(error, cap).of(&machine).0;
     assert_eq!(budget(0.0, None), 80_000);
     assert_eq!(budget(0.25, None), 64_000);
+    // A cap says what predictions may reach, as far as the device has it.
     assert_eq!(budget(0.25, Some(50_000)), 50_000);
-    assert_eq!(budget(0.25, Some(70_000)), 64_000);
+    assert_eq!(budget(0.25, Some(70_000)), 70_000);
+    assert_eq!(budget(0.25, Some(90_000)), 80_000);
     let none = Machine { reserve: Bytes(90_000), ..machine.clone() };
     assert_eq!(MemoryBudget::default().of(&none), Bytes(0));
-    let budget =
-        |error, cap: Option<u64>| MemoryBudget { error, cap: cap.map(Bytes) }.at_best(&machine).0;
+    let budget = |error, cap| with(error, cap).at_best(&machine).0;
     assert_eq!(budget(0.25, None), 100_000);
-    assert_eq!(budget(0.25, Some(90_000)), 90_000);
+    assert_eq!(budget(0.25, Some(70_000)), 70_000);
     assert_eq!(MemoryBudget::default().at_best(&none), Bytes(0));
+    // What is as likely to fit as not.
+    let even = MemoryBudget { is_even: true, ..with(0.25, None) }.of(&machine);
+    assert!((peaks.odds(even, Bytes(80_000)) - 0.5).abs() < 1e-3, "{even:?}");
+    assert!(even.0 > 82_000 && even.0 < 83_000);
+}
+
+#[test]
+fn odds_fall_with_what_is_needed() {
+    let peaks = Peaks { mean: -0.03, deviation: 0.04 };
+    let odds: Vec<f64> =
+        [1, 60, 73, 80, 83, 90, 1000].map(|needs| peaks.odds(Bytes(needs), Bytes(80))).to_vec();
+    assert!(odds.windows(2).all(|two| two[0] > two[1]), "{odds:?}");
+    assert!(odds[2] > 0.99 && odds[5] < 0.05, "{odds:?}");
+    assert_eq!(Peaks::default().odds(Bytes(80), Bytes(80)), 1.0);
+    assert_eq!(Peaks::default().odds(Bytes(81), Bytes(80)), 0.0);
+    assert!(peaks.odds(Bytes(0), Bytes(0)).is_finite());
 }
 
 /// The runs of the best set-ups.
@@ -65,7 +88,7 @@ fn zero_bubble(microbatches: u64, families: Vec<Family>) -> Vec<Finalist> {
         overlap_parameters: false,
         loss: Loss::Fused,
         boundary: Boundary::PostValidation,
-        memory_budget: MemoryBudget { error: 0.075, cap: None },
+        memory_budget: MemoryBudget { error: 0.075, ..MemoryBudget::default() },
         precision: Precision::Bf16,
         head: Precision::Bf16,
         software: Software::default(),

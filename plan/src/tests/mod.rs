@@ -12,6 +12,7 @@ mod order_search;
 mod published;
 mod search;
 mod streams;
+mod unsure;
 
 use crate::BlockFormats;
 use pipeline::{Bandwidth, Bytes, Family};

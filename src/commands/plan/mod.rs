@@ -47,7 +47,8 @@ that do not divide or do not fit are left out with the reason, the rest is repla
 beat the best. The plans told are run by the event engine, on shared wires and under the question's [noise]: jitter,
 stall, straggler, slowdown. The plan to take is the cheapest that meets the deadline or, of those that
 its error bar does not tell from it, the one with most room. A plan may use what frameworks see of a
-device, less its reserve and the error of predicted memory; [search] memory-cap allows less.
+device, less its reserve and the error of predicted memory; [search] memory-cap takes the place of that error. A faster set-up
+that may fit is shown beside it, with its odds.
 
 A table [setup] in place of [search] asks for one set-up: its step and memory are told part by part,
 on each cluster, whether it fits or not.
