@@ -6,7 +6,7 @@ use std::path::Path;
 
 use measured::{self, accuracy};
 use plan::fit::{Fit, FitError, Observation, Steps, groups};
-use plan::{Machine, number};
+use plan::{CalibratedRun, Machine, number};
 use planning::fit::{FitQuestion, Run, SCALES, Share, parameters, scaled};
 use question::sheet::Sheet;
 use question::{Context, Diagnostic, format};
@@ -229,7 +229,11 @@ fn answer(
         true => fitted.shares.iter().map(|share| (share.key, share.fitted)).collect(),
         false => Vec::new(),
     };
-    fitted.machine = question.base.with_shares(&fitted.comment(), &changed)?;
+    let runs: Vec<CalibratedRun> = match fitted.improved {
+        true => question.runs.iter().map(Run::calibrated).collect(),
+        false => Vec::new(),
+    };
+    fitted.machine = question.base.with_shares(&fitted.comment(), &changed, &runs)?;
     Ok(fitted)
 }
 
