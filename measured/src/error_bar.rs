@@ -190,7 +190,9 @@ impl ErrorBar {
             calibrated: None,
             of_tunings,
         };
-        stock.into_iter().for_each(|times| drop(bar.widen(times)));
+        if let Some(times) = stock {
+            bar.widen(times);
+        }
         bar
     }
 

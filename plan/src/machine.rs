@@ -69,13 +69,17 @@ pub struct CalibratedRun {
     pub tuning: Option<Tuning>,
     /// Its groups and the state that they shard, as [`Setup::groups`] has them.
     pub groups: [u64; 5],
+    /// Whether predictions of it are so far off that the model lacks something of the run: then it says nothing of the
+    /// errors on other set-ups.
+    pub is_unexplained: bool,
 }
 
 impl CalibratedRun {
     /// A run of `setup`.
     #[must_use]
-    pub fn new(model: &Transformer, recipe: &Recipe, setup: &Setup) -> Self {
+    pub fn new(model: &Transformer, recipe: &Recipe, setup: &Setup, is_unexplained: bool) -> Self {
         Self {
+            is_unexplained,
             parameters: model.parameters(),
             precision: recipe.precision,
             tuning: recipe.software.tuning,
@@ -90,7 +94,8 @@ impl CalibratedRun {
         let has_own_rates = |tuning| matches!(tuning, Some(Tuning::Stock | Tuning::Torchtitan));
         let is_open = !has_own_rates(self.tuning) && tuning != Some(Tuning::Torchtitan);
         let software = self.tuning == tuning || is_open;
-        self.parameters == parameters && self.precision == precision && software
+        let is_alike = self.parameters == parameters && self.precision == precision;
+        is_alike && software && !self.is_unexplained
     }
 }
 

@@ -92,7 +92,8 @@ pub(super) fn calibrated(
     let factors = calibration(&|factors| step.seconds(factors), measured.step).map_err(failed)?;
     let mut own = with_factors(question, &factors);
     let setup = step.setup(&own.clusters[0])?;
-    let run = CalibratedRun::new(&own.model, &own.recipe, &setup);
+    let is_unknown = accuracy::error(predicted, measured.step).abs() > UNKNOWN;
+    let run = CalibratedRun::new(&own.model, &own.recipe, &setup, is_unknown);
     for (machine, _) in own.clusters.iter_mut().flat_map(|cluster| &mut cluster.parts) {
         *machine = machine.clone().calibrated_by(vec![run.clone()]);
     }
@@ -111,7 +112,7 @@ pub(super) fn calibrated(
         factors: names.zip(&factors).map(|(name, &factor)| Factor { name, factor }).collect(),
         memory: measured.memory.map(|peak| [peak.0, held.0]),
         run,
-        is_unknown: accuracy::error(predicted, measured.step).abs() > UNKNOWN,
+        is_unknown,
     };
     Ok((own, calibration))
 }
