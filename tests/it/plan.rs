@@ -445,13 +445,17 @@ fn a_searched_order_in_another_framework_is_not_taken_for_little() {
     let narrow = "\n[search]\ntensor = [4]\npipeline = [2]\nmicrobatch = [2]\nchunks = [8]\n\
                   zero = [1]\nschedule = [\"1f1b-i\", \"zb-auto\"]\nrecompute = [\"none\"]\n";
     assert!(!text.contains("[search]"));
-    let answer = json(&(text + narrow));
+    let question = text + narrow;
+    let answer = json(&question);
     let plans = answer["plans"].as_array().unwrap();
     let taken = &plans[usize::try_from(answer["winner"].as_u64().unwrap()).unwrap()];
     let dollars = |plan: &Value| plan["dollars"].as_f64().unwrap();
     let cheapest = plans.iter().min_by(|a, b| dollars(a).total_cmp(&dollars(b))).unwrap();
     assert_eq!((&taken["schedule"], &cheapest["schedule"]), (&"1f1b-i".into(), &"zb-auto".into()));
     assert!(dollars(taken) / dollars(cheapest) < 1.0508, "{taken} {cheapest}");
+    let said = stdout(&ask(&question, &[]).1);
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("cheaper, but it needs another framework, a searched order"), "{said}");
 }
 
 /// A contingency makes training longer, and a price of one's own dearer, by their factor.

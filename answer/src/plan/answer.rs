@@ -339,9 +339,14 @@ impl Planner<'_> {
         }
     }
 
-    /// How many times as long the step of `finalist` is with the defaults of Megatron-LM, which turn nothing on.
+    /// How many times as long the step of `finalist` is with the defaults of Megatron-LM, which turn nothing on, on machines
+    /// of which it is known that these are slower.
     fn stock(&self, cluster: &Cluster, finalist: &Finalist) -> Option<f64> {
         let recipe = self.question.stock.as_ref()?;
+        let mut machines = cluster.parts.iter().map(|(machine, _)| machine);
+        if machines.all(|machine| machine.efficiency.stock <= 1.0) {
+            return None;
+        }
         let setup = &finalist.costed().setup;
         let is_run = Framework::Megatron.runs(setup, recipe);
         let stock = Inputs { recipe, ..ground(self.question, cluster) };
