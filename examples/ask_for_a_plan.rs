@@ -73,6 +73,7 @@ fn h100() -> Machine {
         price: Price { on_demand: 2.9, reserved: Some(2.0), spot: None },
         reliability: Reliability { hours_between_failures: 5e4, restart: 600.0, checkpoint: 2e9 },
         measured: None,
+        calibrated: Vec::new(),
     }
 }
 

@@ -88,6 +88,7 @@ fn machine() -> Machine {
         price: Price { on_demand: 2.0, reserved: None, spot: None },
         reliability: Reliability { hours_between_failures: 5e4, restart: 600.0, checkpoint: 2e9 },
         measured: None,
+        calibrated: Vec::new(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plan::Setup;
+use plan::{CalibratedRun, Inputs, Machine, Setup};
 use question::Diagnostic;
 use scenarios::PAPER;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use super::today::Pair;
 const RECORD: (&str, &str) =
     ("scenarios/paper/calibrated-errors.csv", PAPER.text("calibrated-errors.csv"));
 
-/// A change from one set-up of a model on a machine to another.
+/// A change from one set-up of a model on a machine to another, the smaller first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
@@ -35,14 +35,40 @@ impl Change {
         }
     }
 
+    /// In words.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::WithinGroups => "the same groups",
+            Self::Groups => "other groups",
+        }
+    }
+
     /// The change between two set-ups.
     #[must_use]
     pub fn of(one: &Setup, other: &Setup) -> Self {
-        let groups = |setup: &Setup| {
-            let Setup { tensor, pipeline, context, expert, zero, .. } = *setup;
-            (tensor, pipeline, context, expert, zero.stage())
+        Self::between(one.groups(), other.groups())
+    }
+
+    fn between(one: [u64; 5], other: [u64; 5]) -> Self {
+        if one == other { Self::WithinGroups } else { Self::Groups }
+    }
+
+    /// The change from the set-ups by which the machines of `inputs` are calibrated, as far as they are of such a model
+    /// and software, to `setup`: the smallest on each machine; `None` where a machine has no such set-up.
+    #[must_use]
+    pub fn calibrated(inputs: &Inputs<'_>, setup: &Setup) -> Option<Self> {
+        let Inputs { model, recipe, cluster, .. } = inputs;
+        let tuning = recipe.software.tuning;
+        let of_machine = |machine: &Machine| {
+            let runs = machine.calibrated.iter().filter(|_| machine.measured.is_none());
+            let own =
+                |run: &&CalibratedRun| run.is_of(model.parameters(), recipe.precision, tuning);
+            runs.filter(own).map(|run| Self::between(run.groups, setup.groups())).min()
         };
-        if groups(one) == groups(other) { Self::WithinGroups } else { Self::Groups }
+        let all: Option<Vec<Self>> =
+            cluster.parts.iter().map(|(machine, _)| of_machine(machine)).collect();
+        all?.into_iter().max()
     }
 }
 
@@ -70,6 +96,12 @@ impl CalibratedErrors {
     pub fn of(change: Change) -> Result<Self, Diagnostic> {
         let missing = || unreadable(&format!("it has no row for {change:?}"));
         recorded()?.into_iter().find(|one| one.change == change).ok_or_else(missing)
+    }
+
+    /// Relative errors of a step towards shorter and longer in 95 % of pairs.
+    #[must_use]
+    pub fn shares(&self) -> [f64; 2] {
+        [1.0 - 1.0 / (1.0 + self.p95), self.p95]
     }
 
     /// The errors of `pairs` by change.

@@ -7,6 +7,7 @@ use planning::machines;
 use question::Diagnostic;
 use serde::Serialize;
 
+use super::calibrated::{CalibratedErrors, Change};
 use super::interval::{Level, Pool, Step};
 use super::quantities::{SPEED, is_step};
 use super::records;
@@ -116,6 +117,14 @@ pub struct ErrorBar {
     /// The part of `high` that is due to default software, on a machine where defaults are slower and
     /// the question does not name the software.
     pub stock: Option<f64>,
+    /// On a machine calibrated by such a model, the change from the measured set-up: the interval is then that of
+    /// published pairs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calibrated: Option<Change>,
+    /// Where the question does not name the software: shares of a step towards shorter and longer, of tuned recipes and
+    /// of default software.
+    #[serde(skip)]
+    pub of_tunings: Option<[[f64; 2]; 2]>,
 }
 
 /// A step whose error bar is asked for.
@@ -127,6 +136,8 @@ pub struct StepAsked<'a> {
     pub kind: Kind,
     /// Its other properties.
     pub step: Step,
+    /// The change from the set-up by which its machines are calibrated, if they are.
+    pub calibrated: Option<Change>,
 }
 
 impl ErrorBar {
@@ -148,31 +159,61 @@ impl ErrorBar {
         };
         let pool = Pool::of(&own, sets).filter(|_| !kind.profiled);
         let shares = pool.as_ref().map(|pool| pool.shares(&own, step));
-        let stock = shares.zip(stock).and_then(|(_, times)| {
+        let of_tunings = shares.zip(stock).and_then(|(shares, _)| {
             let own = like(Tuning::Stock);
-            let [_, above] = Pool::of(&own, sets)?.interval(&own, step);
-            Some(libm::exp(above + libm::log(times)) - 1.0)
+            Some([shares, Pool::of(&own, sets)?.shares(&own, step)])
         });
-        let low = shares.map(|[low, _]| low);
-        let high = shares.map(|[_, high]| high.max(stock.unwrap_or(0.0)));
         let of_kind: Vec<SetErrors> = sets.iter().filter(|set| set.kind == own).cloned().collect();
         let names = pool.iter().flat_map(|pool| &pool.sets).map(|set| set.set.clone());
         let names: BTreeSet<String> = names.collect();
-        Self {
+        let mut bar = Self {
             machine: machine.to_owned(),
             devices: step.devices,
             kind: words,
-            error: low.zip(high).map(|(low, high)| low.max(high)),
-            low,
-            high,
+            error: shares.map(|[low, high]| low.max(high)),
+            low: shares.map(|[low, _]| low),
+            high: shares.map(|[_, high]| high),
             configurations: pool.as_ref().map_or(0, Pool::configurations),
             level: pool.as_ref().map(|pool| pool.level),
             apart: of_kind.iter().map(|set| set.error).reduce(f64::max),
             rows: of_kind.iter().map(|set| set.rows).sum(),
             sources: names.into_iter().collect(),
             sets: of_kind,
-            stock,
+            stock: None,
+            calibrated: None,
+            of_tunings,
+        };
+        if let Some(times) = stock {
+            bar.widen(times);
         }
+        bar
+    }
+
+    /// The interval of a step that takes so many `times` as long with default software: the hull of both kinds of
+    /// software. The bar itself becomes as wide at least.
+    pub fn widen(&mut self, times: f64) -> Option<[f64; 2]> {
+        let [[low, high], [below, above]] = self.of_tunings?;
+        let stock = times * (1.0 + above) - 1.0;
+        let [low, high] = [low.max(1.0 - times * (1.0 - below)), high.max(stock)];
+        let wider = |own: Option<f64>, other: f64| Some(own.unwrap_or(other).max(other));
+        (self.low, self.high) = (wider(self.low, low), wider(self.high, high));
+        self.error = self.low.zip(self.high).map(|(low, high)| low.max(high));
+        self.stock = wider(self.stock, stock);
+        Some([low, high])
+    }
+
+    /// The error bar of a step on machines that are calibrated by a set-up from which it differs by `change`.
+    fn calibrated(asked: &StepAsked<'_>, change: Change) -> Result<Self, Diagnostic> {
+        let errors = CalibratedErrors::of(change)?;
+        let [low, high] = errors.shares();
+        Ok(Self {
+            error: Some(low.max(high)),
+            low: Some(low),
+            high: Some(high),
+            configurations: errors.pairs,
+            calibrated: Some(change),
+            ..Self::new(&asked.cluster.name(), &asked.kind, asked.step, &[], None)
+        })
     }
 
     /// The error bars of `steps`, one for each kind on each cluster. For each, all measured iterations on its types
@@ -183,12 +224,15 @@ impl ErrorBar {
     pub fn of_all(steps: &[StepAsked<'_>]) -> Result<Vec<Self>, Diagnostic> {
         let mut known: Vec<(&str, Vec<SetErrors>)> = Vec::new();
         let mut bars: Vec<Self> = Vec::new();
-        for StepAsked { cluster, kind, step } in steps {
+        for asked in steps {
+            let StepAsked { cluster, kind, step, calibrated } = asked;
             let (name, words) = (cluster.name(), kind.to_string());
-            let is_own = |bar: &Self| {
-                bar.machine == name && bar.kind == words && bar.devices == step.devices
-            };
+            let is_own = |bar: &Self| bar.is_of(&name, &words, step.devices, *calibrated);
             if bars.iter().any(is_own) {
+                continue;
+            }
+            if let Some(change) = *calibrated {
+                bars.push(Self::calibrated(asked, change)?);
                 continue;
             }
             let mut sets = Vec::new();
@@ -207,6 +251,13 @@ impl ErrorBar {
         Ok(bars)
     }
 
+    /// Whether it is that of a step of `kind` on so many `devices` of `machine`, and of this change.
+    #[must_use]
+    pub fn is_of(&self, machine: &str, kind: &str, devices: u64, change: Option<Change>) -> bool {
+        let own = (self.machine.as_str(), self.kind.as_str(), self.devices, self.calibrated);
+        own == (machine, kind, devices, change)
+    }
+
     /// The interval, in words.
     #[must_use]
     pub fn interval(&self) -> Option<String> {
@@ -217,6 +268,13 @@ impl ErrorBar {
     /// The error and the measurements that it comes from, in words.
     pub fn source(&self) -> String {
         let Self { machine, devices, kind, configurations, sources, .. } = self;
+        if let (Some(interval), Some(change)) = (self.interval(), self.calibrated) {
+            return format!(
+                "{devices} {machine}: {interval} in 95 % of runs, by {configurations} published pairs of set-ups of which \
+                 one calibrated the machine for the other ({})",
+                change.words()
+            );
+        }
         let (Some(interval), Some(level)) = (self.interval(), self.level) else {
             return format!("{machine}: nothing measured of this kind ({kind})");
         };
@@ -293,6 +351,7 @@ fn predicts_as_built_in(machine: &Machine) -> Result<bool, Diagnostic> {
         measured: built_in.measured,
         price: built_in.price,
         reliability: built_in.reliability,
+        calibrated: Vec::new(),
         ..machine.clone()
     };
     Ok(asked == built_in)

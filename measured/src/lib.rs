@@ -36,7 +36,7 @@ pub use self::memory_error::memory_error;
 pub use self::row::Row;
 pub use self::set_errors::SetErrors;
 pub use self::today::{Today, model};
-pub use self::trainings::{Contingency, Training, trainings};
+pub use self::trainings::{Contingency, Overrun, Training, trainings};
 
 use self::quantities::Limits;
 use self::sets::{SETS, Set};

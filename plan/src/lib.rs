@@ -83,7 +83,8 @@ pub use kind::{Kind, Reach, Sharding};
 pub use layer::{LayerTimes, Part, PartTimes, Segments, Task, head, layer};
 pub use layout::Layout;
 pub use machine::{
-    BlockFormats, Efficiency, Machine, Measured, Price, Reliability, all_reduce, gathered,
+    BlockFormats, CalibratedRun, Efficiency, Machine, Measured, Price, Reliability, all_reduce,
+    gathered,
 };
 pub use memory::{
     Activations, LayerParameters, Parameters, Share, StageMemory, footprint, resident,

@@ -4,9 +4,11 @@
 use pipeline::Bytes;
 use sim::cluster::Host;
 
-use crate::model::number;
+use crate::model::{Transformer, number};
 use crate::partition::Partition;
 use crate::precision::Precision;
+use crate::setup::{Recipe, Setup};
+use crate::software::Tuning;
 use crate::times::Times;
 
 /// A kind of device in its node, as a cluster is made of it. Rates are per second.
@@ -52,6 +54,49 @@ pub struct Machine {
     /// Times of the question's model as they were measured on it, in place of the formulas wherever
     /// they are of the same cut.
     pub measured: Option<Measured>,
+    /// The measured set-ups that its efficiencies were calibrated by; none for those of a built-in file.
+    pub calibrated: Vec<CalibratedRun>,
+}
+
+/// A measured set-up that a machine is calibrated by.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CalibratedRun {
+    /// The parameters of its model.
+    pub parameters: u64,
+    /// Its format of products.
+    pub precision: Precision,
+    /// Its software, where that was given.
+    pub tuning: Option<Tuning>,
+    /// Its groups and the state that they shard, as [`Setup::groups`] has them.
+    pub groups: [u64; 5],
+    /// Whether predictions of it are so far off that the model lacks something of the run: then it says nothing of the
+    /// errors on other set-ups.
+    pub is_unexplained: bool,
+}
+
+impl CalibratedRun {
+    /// A run of `setup`.
+    #[must_use]
+    pub fn new(model: &Transformer, recipe: &Recipe, setup: &Setup, is_unexplained: bool) -> Self {
+        Self {
+            is_unexplained,
+            parameters: model.parameters(),
+            precision: recipe.precision,
+            tuning: recipe.software.tuning,
+            groups: setup.groups(),
+        }
+    }
+
+    /// Whether it is a run of a model of so many `parameters`, with these products and this software. Software that a run
+    /// does not name is the user's own.
+    #[must_use]
+    pub fn is_of(&self, parameters: u64, precision: Precision, tuning: Option<Tuning>) -> bool {
+        let has_own_rates = |tuning| matches!(tuning, Some(Tuning::Stock | Tuning::Torchtitan));
+        let is_open = !has_own_rates(self.tuning) && tuning != Some(Tuning::Torchtitan);
+        let software = self.tuning == tuning || is_open;
+        let is_alike = self.parameters == parameters && self.precision == precision;
+        is_alike && software && !self.is_unexplained
+    }
 }
 
 /// A layer and the ends of a model, timed on one device that shares nothing.
@@ -266,6 +311,15 @@ pub struct Reliability {
 }
 
 impl Machine {
+    /// The same machine, calibrated by `runs`: where these did not run as [`Tuning::Stock`], its rates are those of the
+    /// software that ran, and defaults take no longer.
+    #[must_use]
+    pub fn calibrated_by(self, runs: Vec<CalibratedRun>) -> Self {
+        let is_own = runs.iter().any(|run| run.tuning != Some(Tuning::Stock));
+        let stock = if is_own { 1.0 } else { self.efficiency.stock };
+        Self { efficiency: Efficiency { stock, ..self.efficiency }, calibrated: runs, ..self }
+    }
+
     /// Time of `batch` products of an M x K and a K x N matrix that run together, in seconds: their
     /// operations at the rate of large products, with M N and K enlarged by the losses at the edges
     /// ([`Efficiency::fill`], [`Efficiency::depth`]).

@@ -179,6 +179,12 @@ impl Setup {
         (together > 0 && batch > 0 && batch.is_multiple_of(together)).then(|| batch / together)
     }
 
+    /// Tensor, pipeline, context and expert groups, and the stage of ZeRO.
+    #[must_use]
+    pub const fn groups(&self) -> [u64; 5] {
+        [self.tensor, self.pipeline, self.context, self.expert, self.zero.stage() as u64]
+    }
+
     /// Whether the schedule copies activations to the host.
     #[must_use]
     pub fn copies(&self) -> bool {

@@ -31,6 +31,8 @@ pub struct Question {
     pub deadline_days: Option<f64>,
     /// The dollars that training may cost.
     pub budget: Option<f64>,
+    /// The odds with which a plan must meet deadline and budget.
+    pub confidence: f64,
     /// How many times as long as its steps training takes.
     pub contingency: Option<f64>,
     /// The rate at which storage takes a checkpoint from all devices together, if it limits them.
@@ -53,6 +55,8 @@ pub struct Question {
     pub framework: Framework,
     /// The recipe of training.
     pub recipe: Recipe,
+    /// The same of stock Megatron-LM, where the question does not say whose software runs.
+    pub stock: Option<Recipe>,
     /// Sequences that documents were packed into, if the question gives their lengths.
     pub packed: Option<Packed>,
     /// Whether the context groups of the set-up are dealt anew in every microbatch, each as large as its

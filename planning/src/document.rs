@@ -54,8 +54,13 @@ pub struct Document {
     #[cfg_attr(feature = "schema", schemars(title = "Budget (dollars)"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<f64>,
-    /// How many times as long as its steps training takes, for restarts, evaluation and what else is no step
-    /// [default: 1].
+    /// The odds with which a plan must meet deadline-days and budget, by published trainings [default: 0.5].
+    #[cfg_attr(feature = "schema", schemars(title = "Odds of deadline and budget"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<f64>,
+    /// How many times as long as its steps training takes, for restarts, evaluation and what else is no step: odds are
+    /// then those of trainings that take so long in the median
+    /// [default: 1, with odds around the median of published trainings].
     #[cfg_attr(feature = "schema", schemars(title = "Contingency factor"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contingency: Option<f64>,
@@ -117,6 +122,7 @@ impl Document {
             batch: 1,
             deadline_days: None,
             budget: None,
+            confidence: None,
             contingency: None,
             storage: None,
             price: None,

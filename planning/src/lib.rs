@@ -59,7 +59,7 @@ mod training;
 
 use std::path::Path;
 
-use plan::{Attention, Recipe};
+use plan::{Attention, Recipe, Tuning};
 use question::diagnostic::Diagnostic;
 use question::host::Context;
 use question::kinds::{self, InputKind};
@@ -158,12 +158,18 @@ impl Reader<'_> {
         let search = self.search(&model, framework)?;
         let noise = self.noise(&clusters)?;
         let packed = self.packed(model.sequence)?;
-        let mut recipe = Recipe {
-            attended: packed.as_ref().map_or(1.0, Packed::mean),
-            imbalance: self.imbalance(&model, framework)?,
-            ..self.recipe(framework, &clusters)?
+        let attended = packed.as_ref().map_or(1.0, Packed::mean);
+        let imbalance = self.imbalance(&model, framework)?;
+        let streams = self.streams(&model)?;
+        let recipe_of = |tuning| {
+            let imbalance = imbalance.clone();
+            let mut recipe = self.recipe_of(framework, &clusters, tuning)?;
+            recipe.software.streams = streams;
+            Ok(Recipe { attended, imbalance, ..recipe })
         };
-        recipe.software.streams = self.streams(&model)?;
+        let recipe: Recipe = recipe_of(self.tuning(framework, &clusters)?)?;
+        let is_open = recipe.software.tuning.is_none();
+        let stock = is_open.then(|| recipe_of(Some(Tuning::Stock))).transpose()?;
         let (software_searched, open) = self.open(recipe.software.tuning)?;
         let asked = self.setup(&model, &recipe, framework, &clusters)?;
         let dynamic_context = self.dynamic_context(packed.as_ref(), framework, model.sequence)?;
@@ -172,6 +178,7 @@ impl Reader<'_> {
             tokens: document.tokens,
             deadline_days: document.deadline_days,
             budget: self.within("budget", document.budget, [0.01, 1e15])?,
+            confidence: self.confidence()?,
             contingency: self.within("contingency", document.contingency, [1.0, 100.0])?,
             storage: document.storage,
             paid: self.paid(&clusters)?,
@@ -182,6 +189,7 @@ impl Reader<'_> {
             open,
             framework,
             recipe,
+            stock,
             packed,
             dynamic_context,
             dispatcher: self.dispatcher()?.0,
@@ -192,6 +200,19 @@ impl Reader<'_> {
             rotary_base,
             model_assumed: assumed,
         })
+    }
+
+    /// The odds that are asked for: one in a hundred at least of either.
+    fn confidence(&self) -> Result<f64, Diagnostic> {
+        const KEY: &str = "confidence";
+        let given = self.within(KEY, self.document.confidence, [0.01, 0.99])?;
+        let has_limit = self.document.deadline_days.is_some() || self.document.budget.is_some();
+        if given.is_some() && !has_limit {
+            let message = "confidence is about a deadline or a budget, and there is neither";
+            let help = "add deadline-days or budget, or leave confidence out";
+            return Err(self.wrong(KEY, message.to_owned()).with_help(help));
+        }
+        Ok(given.unwrap_or(0.5))
     }
 
     fn attention(&self) -> Result<Attention, Diagnostic> {

@@ -60,10 +60,19 @@ impl Reader<'_> {
         framework: Framework,
         clusters: &[Cluster],
     ) -> Result<Recipe, Diagnostic> {
+        self.recipe_of(framework, clusters, self.tuning(framework, clusters)?)
+    }
+
+    /// The same with this `tuning`.
+    pub(crate) fn recipe_of(
+        &self,
+        framework: Framework,
+        clusters: &[Cluster],
+        tuning: Option<Tuning>,
+    ) -> Result<Recipe, Diagnostic> {
         let training = &self.document.training;
         let TrainingDocument { gradient_bytes, optimizer_bytes, weight_bytes, .. } = *training;
         self.check_bytes()?;
-        let tuning = self.tuning(framework)?;
         // Megatron-LM overlaps nothing by default.
         let today = is_of_today(clusters) && tuning != Some(Tuning::Stock);
         Ok(Recipe {
@@ -95,9 +104,22 @@ impl Reader<'_> {
         })
     }
 
-    /// The tuning of the software that runs the step, if it is given.
-    fn tuning(&self, framework: Framework) -> Result<Option<Tuning>, Diagnostic> {
-        let Some(given) = &self.document.training.tuning else { return Ok(None) };
+    /// The tuning of the software that runs the step, if it is given, or all machines are calibrated by stock software.
+    pub(crate) fn tuning(
+        &self,
+        framework: Framework,
+        clusters: &[Cluster],
+    ) -> Result<Option<Tuning>, Diagnostic> {
+        let Some(given) = &self.document.training.tuning else {
+            let is_stock = |machine: &Machine| {
+                let mut runs = machine.calibrated.iter();
+                !machine.calibrated.is_empty() && runs.all(|run| run.tuning == Some(Tuning::Stock))
+            };
+            let mut machines = clusters.iter().flat_map(|cluster| &cluster.parts);
+            let are_stock = !clusters.is_empty() && machines.all(|(machine, _)| is_stock(machine));
+            let is_open = framework != Framework::Torchtitan && are_stock;
+            return Ok(is_open.then_some(Tuning::Stock));
+        };
         if framework == Framework::Torchtitan {
             let message = "tuning is about Megatron-LM, and framework is torchtitan".to_owned();
             return Err(self.wrong("training.tuning", message).with_help("leave tuning out"));

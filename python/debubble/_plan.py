@@ -163,8 +163,8 @@ class Planned(Answer):
 
     @property
     def best(self) -> Figures:
-        """The plan to take: the cheapest that meets the deadline or, of those that its error bar does not
-        tell from it, the one with most room.
+        """The plan to take: the cheapest that meets deadline and budget with the odds of `confidence` or, of those that
+        predictions do not tell from it, the one that needs least.
 
         Raises:
             ValueError: If a Ctrl-C came before any was found, or the set-up that was asked for does not fit.

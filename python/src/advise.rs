@@ -87,12 +87,7 @@ impl Advice {
     fn export(&self, py: Python<'_>, at: Option<usize>) -> PyResult<(Named, Vec<String>)> {
         let advice = Arc::clone(&self.advice);
         let answered = ask(py, Arc::clone(&self.files), None, move |context: &Context<'_>| {
-            let change = match at {
-                Some(at) => advice.changes.get(at),
-                None => advice.first(),
-            };
-            let change = change.ok_or_else(|| Diagnostic::new("there is no such change"))?;
-            advice.written(context, change).map(|written| (written.files, written.notes))
+            advice.export(context, at).map(|written| (written.files, written.notes))
         })?;
         Ok(answered.answer)
     }

@@ -71,6 +71,59 @@ fn a_log_calibrates_the_prediction_of_its_set_up() {
     assert!(all.iter().all(|change| change["certainty"] == "not-resolved"), "{found}");
 }
 
+/// The calibrated machine is written also where no change is likely to help; its plans have the errors of calibrated pairs,
+/// and default software is not counted again.
+#[test]
+fn a_calibrated_machine_is_the_machine_of_the_software_that_ran() {
+    let folder = Folder::new();
+    let script = folder.with("train.sh", SCRIPT);
+    let blind = number(&advice(&format!("{script} --machine b200")), "/current/step_ns") / 1e9;
+    let out = folder.path("out");
+    let export = |times: f64| -> Value {
+        let log = folder.with("run.log", &log(&[times * blind; 12]));
+        let line =
+            format!("advise {script} {log} --machine b200 --export {} --json", out.display());
+        serde_json::from_str(&stdout(&run(&line))).unwrap()
+    };
+    let found = export(1.3);
+    let machine = fs::read_to_string(out.join("machine.toml")).unwrap();
+    assert!(machine.contains("[[calibrated]]") && machine.contains("groups = [4, 4, 1, 1, 1]"));
+    let question = fs::read_to_string(out.join("question.toml")).unwrap();
+    let plan = |from: &str, to: &str| -> Value {
+        assert!(question.contains(from), "{question}");
+        fs::write(out.join("own.toml"), question.replace(from, to)).unwrap();
+        let path = out.join("own.toml");
+        let answer = stdout(&run(&format!("plan {} --json", path.display())));
+        serde_json::from_str::<Value>(&answer).unwrap()["plans"][0].clone()
+    };
+    let own = plan("[setup]", "[setup]");
+    let step = number(&own, "/step_ns");
+    assert!((step / 1e9 / number(&found, "/calibration/calibrated") - 1.0).abs() < 1e-3, "{own}");
+    let bar =
+        |plan: &Value| ["/error_low", "/error_high"].map(|key| (100.0 * number(plan, key)).round());
+    assert_eq!((bar(&own), &own["stock_days"]), ([11.0, 13.0], &Value::Null));
+    let stock = plan("[training]", "[training]\ntuning = \"stock\"");
+    assert!((number(&stock, "/step_ns") / step - 1.0).abs() < 0.03, "{stock} {step}");
+    assert_eq!(bar(&stock), [11.0, 13.0]);
+    let groups = plan("tensor = 4", "tensor = 2");
+    assert_eq!(bar(&groups), [17.0, 20.0]);
+    // Of another model nothing was measured.
+    let other = plan("layers = 32", "layers = 16");
+    assert!(number(&other, "/error_high") > 0.2, "{other}");
+    // A run so far off that no gain is likely says nothing of other errors.
+    fs::remove_dir_all(&out).unwrap();
+    assert_eq!(export(1.6)["calibration"]["is_unknown"], true);
+    assert_eq!(fs::read_dir(&out).unwrap().count(), 2);
+    let [own, stock] = [("[setup]", "[setup]"), ("[training]", "[training]\ntuning = \"stock\"")]
+        .map(|(from, to)| plan(from, to));
+    assert!(number(&own, "/error_high") > 0.2, "{own}");
+    assert!((number(&stock, "/step_ns") / number(&own, "/step_ns") - 1.0).abs() < 0.03, "{stock}");
+    let wrong = machine.replace("precision = \"bf16\"\ngroups", "precision = \"bf17\"\ngroups");
+    fs::write(out.join("machine.toml"), wrong).unwrap();
+    let out = run(&format!("plan {}", out.join("question.toml").display()));
+    refused(&out, &["precision of [[calibrated]] is `bf17`"]);
+}
+
 #[test]
 fn a_gain_is_that_of_the_plan_with_the_change() {
     let folder = Folder::new();

@@ -378,6 +378,86 @@ fn plans_that_miss_the_deadline_or_the_budget_are_shown_and_marked() {
     }
 }
 
+/// Plans are taken by their odds, and what a miss names as a help is met.
+#[test]
+fn a_plan_meets_its_deadline_with_the_odds_that_are_asked_for() {
+    let one = SMALL.replace("[8, 16]", "8");
+    let with = |keys: &str| one.replace("plans = 2", keys);
+    let odds = |answer: &Value| answer["plans"][0]["deadline_odds"].as_f64();
+    let plain = json(&one);
+    assert_eq!((odds(&plain), &plain["confidence"]), (None, &Value::from(0.5)));
+    let number = |key: &str| plain["plans"][0][key].as_f64().unwrap();
+    let [days, half, most] = ["days", "days_p50", "days_p90"].map(number);
+    assert!(days < half && half < most, "{days} {half} {most}");
+    // The steps would be done in time: most trainings would not.
+    let tight = with(&format!("plans = 2\ndeadline-days = {}", 1.05 * days));
+    let late = json(&tight);
+    assert!(late["winner"].is_null() && odds(&late) < Some(0.25), "{:?}", odds(&late));
+    let (_folder, out) = ask(&tight, &[]);
+    let said = stdout(&out);
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let hint = |key: &str| {
+        let (_, rest) = said.split_once(key).unwrap_or_else(|| panic!("{key}: {said}"));
+        rest.split([',', ' ']).next().unwrap().to_owned()
+    };
+    for keys in [
+        format!("deadline-days = {}", hint("deadline-days = ")),
+        format!("deadline-days = {}\nconfidence = {}", 1.05 * days, hint("or confidence = ")),
+    ] {
+        assert!(json(&with(&keys))["winner"].is_number(), "{keys}: {said}");
+    }
+    // Dollars are hours times a price: the same multiple of them has the same odds.
+    let dollars = number("dollars");
+    let both = json(&with(&format!("deadline-days = {}\nbudget = {}", 2.0 * days, 2.0 * dollars)));
+    let budget = both["plans"][0]["budget_odds"].as_f64().unwrap();
+    assert!((odds(&both).unwrap() - budget).abs() < 1e-9 && budget > 0.7, "{budget}");
+    // A contingency of one's own is the middle.
+    let own = format!("contingency = 1.2\ndeadline-days = {}", 1.2 * days);
+    let own = json(&with(&own));
+    assert!((odds(&own).unwrap() - 0.5).abs() < 1e-6, "{:?}", odds(&own));
+}
+
+/// Without `tuning` a plan has its days with default software, too, and its error reaches there.
+#[test]
+fn a_plan_answers_for_both_kinds_of_software() {
+    let setup = "\n[setup]\ntensor = 2\npipeline = 2\nmicrobatch = 1\n";
+    let one = SMALL.replace("[8, 16]", "8").replace("a100-80g", "b200") + setup;
+    let figures = |training: &str| json(&(one.clone() + training))["plans"][0].clone();
+    let [open, tuned, stock] =
+        ["", "[training]\ntuning = \"tuned\"\n", "[training]\ntuning = \"stock\"\n"].map(figures);
+    let number = |plan: &Value, key: &str| plan[key].as_f64().unwrap();
+    let slower = number(&open, "stock_days") / number(&open, "days");
+    let ran = number(&stock, "step_ns") / number(&open, "step_ns");
+    assert!(slower > 1.0 && (slower / ran - 1.0).abs() < 1e-6, "{slower} {ran}");
+    assert_eq!(open["step_ns"], tuned["step_ns"]);
+    assert!(tuned["stock_days"].is_null() && stock["stock_days"].is_null());
+    // The hull of both bars.
+    let high =
+        (slower * (1.0 + number(&stock, "error_high")) - 1.0).max(number(&tuned, "error_high"));
+    assert!((number(&open, "error_high") - high).abs() < 1e-6, "{open}");
+    assert!(number(&open, "error_low") >= number(&tuned, "error_low"));
+}
+
+/// Of plans that predictions do not tell apart, the one that needs least is taken.
+#[test]
+fn a_searched_order_in_another_framework_is_not_taken_for_little() {
+    let text = fs::read_to_string("scenarios/plan/llama3-70b.toml").unwrap();
+    let narrow = "\n[search]\ntensor = [4]\npipeline = [2]\nmicrobatch = [2]\nchunks = [8]\n\
+                  zero = [1]\nschedule = [\"1f1b-i\", \"zb-auto\"]\nrecompute = [\"none\"]\n";
+    assert!(!text.contains("[search]"));
+    let question = text + narrow;
+    let answer = json(&question);
+    let plans = answer["plans"].as_array().unwrap();
+    let taken = &plans[usize::try_from(answer["winner"].as_u64().unwrap()).unwrap()];
+    let dollars = |plan: &Value| plan["dollars"].as_f64().unwrap();
+    let cheapest = plans.iter().min_by(|a, b| dollars(a).total_cmp(&dollars(b))).unwrap();
+    assert_eq!((&taken["schedule"], &cheapest["schedule"]), (&"1f1b-i".into(), &"zb-auto".into()));
+    assert!(dollars(taken) / dollars(cheapest) < 1.0508, "{taken} {cheapest}");
+    let said = stdout(&ask(&question, &[]).1);
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("cheaper, but it needs another framework, a searched order"), "{said}");
+}
+
 /// A contingency makes training longer, and a price of one's own dearer, by their factor.
 #[test]
 fn contingency_and_price_are_factors_of_the_bill() {
@@ -441,6 +521,8 @@ fn what_cannot_be_planned_is_refused_with_a_cure() {
         ("plans = 2", "deadline-days = -1", "deadline-days is -1"),
         ("plans = 2", "budget = 0", "budget is 0"),
         ("plans = 2", "contingency = 0.5", "contingency is 0.5"),
+        ("plans = 2", "confidence = 0.8", "confidence is about a deadline or a budget"),
+        ("plans = 2", "budget = 9\nconfidence = 1.5", "confidence is 1.5: from 0.01 to 0.99"),
         ("devices = [8, 16]", "devices = 8\nprice = -1", "price is -1"),
         ("devices = [8, 16]", "devices = []", "clusters: from 1"),
         ("devices = [8, 16]", "devices = [0]", "0 devices"),

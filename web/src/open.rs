@@ -238,7 +238,7 @@ pub(crate) struct Advised {
     notes: Vec<String>,
     /// The gains as a picture; nothing where no change helps.
     svg: Option<String>,
-    /// The files of the change to make first, by name.
+    /// The files of the change to make first, or of the run on the calibrated machine, by name.
     files: Vec<(String, String)>,
 }
 
@@ -247,11 +247,12 @@ impl Advise {
     pub(crate) fn answer(self, context: &Context<'_>) -> Result<Advised, Diagnostic> {
         let given = Given { machine: self.machine, ..Given::default() };
         let advice = advise::advise(context, &AdviceQuestion { files: self.files, given })?;
-        let first = advice.first().map(|change| advice.written(context, change));
+        let has_files = advice.first().is_some() || advice.calibration.is_some();
+        let files = has_files.then(|| advice.export(context, None)).transpose()?;
         Ok(Advised {
             sheet: parts(advice.sheet()?),
             svg: pictures::advise::svg(&advice, None).ok(),
-            files: first.transpose()?.map_or_else(Vec::new, |written| written.files),
+            files: files.map_or_else(Vec::new, |written| written.files),
             notes: advice.notes,
         })
     }

@@ -81,7 +81,7 @@ impl Request {
         let line = |(number, plan)| tables::line(&planned.question, number, plan);
         let taken = winner.map_or_else(Vec::new, |one| {
             let [which, what] = tables::taken(&planned.question, &planned.answer, one);
-            let why = tables::more_headroom(&planned.question, &planned.answer.plans, one);
+            let why = tables::simpler(&planned.question, &planned.answer.plans, one);
             [which, what].into_iter().chain(why).map(|one| said(&one)).collect()
         });
         Ok(Answer {

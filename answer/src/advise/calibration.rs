@@ -3,7 +3,7 @@
 use measured::accuracy;
 use pipeline::Bytes;
 use plan::fit::FitError;
-use plan::{Finalist, Machine, Orders, number};
+use plan::{CalibratedRun, Cluster, Finalist, Machine, Orders, Setup, number};
 use planning::Question;
 use planning::fit::{SCALES, calibration, scaled};
 use planning::import::Measured;
@@ -30,6 +30,9 @@ pub struct Calibration {
     pub factors: Vec<Factor>,
     /// The peak of memory in the log, in bytes, and the predicted one of the fullest device.
     pub memory: Option<[u64; 2]>,
+    /// The measured set-up.
+    #[serde(skip)]
+    pub run: CalibratedRun,
     /// Whether the blind prediction is so far off that the model lacks something of the run.
     pub is_unknown: bool,
 }
@@ -88,6 +91,12 @@ pub(super) fn calibrated(
     };
     let factors = calibration(&|factors| step.seconds(factors), measured.step).map_err(failed)?;
     let mut own = with_factors(question, &factors);
+    let setup = step.setup(&own.clusters[0])?;
+    let is_unknown = accuracy::error(predicted, measured.step).abs() > UNKNOWN;
+    let run = CalibratedRun::new(&own.model, &own.recipe, &setup, is_unknown);
+    for (machine, _) in own.clusters.iter_mut().flat_map(|cluster| &mut cluster.parts) {
+        *machine = machine.clone().calibrated_by(vec![run.clone()]);
+    }
     let held = blind.evaluation.fullest().1.sum();
     if let Some(peak) = measured.memory {
         // A peak of one rank: the model may hold less than the run, never surely more.
@@ -102,7 +111,8 @@ pub(super) fn calibrated(
         calibrated: seconds(&step.run(&factors)?),
         factors: names.zip(&factors).map(|(name, &factor)| Factor { name, factor }).collect(),
         memory: measured.memory.map(|peak| [peak.0, held.0]),
-        is_unknown: accuracy::error(predicted, measured.step).abs() > UNKNOWN,
+        run,
+        is_unknown,
     };
     Ok((own, calibration))
 }
@@ -130,10 +140,13 @@ impl CalibratedStep<'_> {
     fn run(&self, factors: &[f64]) -> Result<Finalist, Diagnostic> {
         let question = with_factors(self.question, factors);
         let cluster = &question.clusters[0];
-        let setup =
-            question.setup_on(cluster).ok_or_else(|| Diagnostic::new("it has no [setup]"))?;
+        let setup = self.setup(cluster)?;
         let run = ground(&question, cluster).run_single(&setup, &Orders::default());
         run.map(|run| run.finalist).map_err(|error| question.not_run(&error.to_string()))
+    }
+
+    fn setup(&self, cluster: &Cluster) -> Result<Setup, Diagnostic> {
+        self.question.setup_on(cluster).ok_or_else(|| Diagnostic::new("it has no [setup]"))
     }
 
     /// The step in seconds; `None` if it cannot be run, or after a Ctrl-C.

@@ -22,13 +22,48 @@ pub struct Written {
     pub notes: Vec<String>,
 }
 
+/// Help where there is no change to write.
+const NUMBER: &str = "give the number of a change of the table";
+
 impl Advice {
-    /// The files of `change`: the question of the run, its machine, the changed arguments of its script as a
-    /// difference, and the configurations of trainers.
+    /// The files of the change at `at` of the table, or of the one to make first; where none is likely to help, of the
+    /// run as it is, on the calibrated machine.
     ///
     /// # Errors
-    /// If the changed set-up cannot be run.
-    pub fn written(&self, context: &Context<'_>, change: &Change) -> Result<Written, Diagnostic> {
+    /// If there is no such change, its set-up cannot be run, or nothing is calibrated.
+    pub fn export(&self, context: &Context<'_>, at: Option<usize>) -> Result<Written, Diagnostic> {
+        let change = at.map_or_else(|| self.first(), |at| self.changes.get(at));
+        match (change, at, &self.calibration) {
+            (Some(change), ..) => self.written(context, change),
+            (None, Some(at), _) => {
+                let (number, count) = (at.wrapping_add(1), self.changes.len());
+                let message = format!("there is no change {number}: the table has {count}");
+                Err(Diagnostic::new(message).with_help(NUMBER))
+            }
+            (None, None, Some(_)) => {
+                let note = format!(
+                    "no change is likely to help: the files are those of the run as it is; {NUMBER} for more"
+                );
+                Ok(Written { files: self.of_run(context)?, notes: vec![note] })
+            }
+            (None, None, None) => {
+                let message =
+                    "no change is likely to help, and nothing is calibrated: no file is written";
+                Err(Diagnostic::new(message).with_help(NUMBER))
+            }
+        }
+    }
+
+    /// The question of the run, and its machine where that is calibrated.
+    fn of_run(&self, context: &Context<'_>) -> Result<Vec<(String, String)>, Diagnostic> {
+        let question = ("question.toml".to_owned(), self.question_text()?);
+        let machine = self.machine_text(context)?.map(|text| ("machine.toml".to_owned(), text));
+        Ok([question].into_iter().chain(machine).collect())
+    }
+
+    /// The files of `change`: the question of the run, its machine, the changed arguments of its script as a
+    /// difference, and the configurations of trainers.
+    fn written(&self, context: &Context<'_>, change: &Change) -> Result<Written, Diagnostic> {
         let plan = predicted(context, change)?;
         let mut files = export::files(&change.question, &plan);
         let mut notes = export::notes(&change.question, &plan);
@@ -48,10 +83,7 @@ impl Advice {
             (Some(_), None) => notes.push("Megatron-LM does not run the change: the script stays".to_owned()),
             (None, _) => {}
         }
-        files.push(("question.toml".to_owned(), self.question_text()?));
-        if let Some(machine) = self.machine_text(context)? {
-            files.push(("machine.toml".to_owned(), machine));
-        }
+        files.extend(self.of_run(context)?);
         Ok(Written { files, notes })
     }
 
@@ -137,7 +169,7 @@ impl Advice {
             "Made by `debubble advise` from the machine {} and {} steady iterations of one set-up, {:.3} s a step.",
             base.machine.name, calibration.iterations, calibration.measured
         );
-        base.with_shares(&head, &shares).map(Some)
+        base.with_shares(&head, &shares, &[calibration.run.clone()]).map(Some)
     }
 }
 

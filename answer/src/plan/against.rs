@@ -134,7 +134,7 @@ impl<'a> Against<'a> {
         let [(_, first), (_, second)] = self.both();
         let mut lines = vec![self.faster(), self.more_headroom(), self.cheaper()];
         let apart = seconds(second.step) / seconds(first.step) - 1.0;
-        let least = resolvable_difference(first).max(resolvable_difference(second));
+        let least = resolvable_difference(first, second);
         // The same batch on the same kind of machine is off by the same.
         if first.kind == second.kind && self.tokens() && apart.abs() <= least {
             lines.push(format!(

@@ -2,11 +2,11 @@
 
 use pipeline::Nanos;
 use plan::{
-    Cluster, Failures, Finalist, Found, Inputs, Kind, Machine, OrderSearch, Orders, SearchCounts,
-    Setup, SetupRun, Watch, number, percentiles_with,
+    Cluster, Failures, Finalist, Found, Inputs, Kind, Machine, Options, OrderSearch, Orders,
+    SearchCounts, Setup, SetupRun, Watch, number, percentiles_with,
 };
 
-use measured::{Contingency, ErrorBar, Step, StepAsked};
+use measured::{Change, Contingency, ErrorBar, Overrun, Step, StepAsked};
 use planning::{Framework, Paid, Question};
 use question::host::announce_estimate;
 use question::{Context, Diagnostic};
@@ -129,13 +129,14 @@ impl Planner<'_> {
         if finalists.iter().all(Vec::is_empty) {
             return Err(self.no_plan(&searched));
         }
-        let bars = self.bars(&finalists)?;
-        let mut plans = self.plans(finalists, &mut searched, &bars)?;
+        let mut bars = self.bars(&finalists)?;
+        let contingency = Contingency::published()?;
+        let mut plans = self.plans(finalists, &mut searched, (&mut bars, contingency.overrun))?;
         if plans.is_empty() {
             return Err(self.no_plan(&searched));
         }
         mark_front(&mut plans);
-        Ok(PlanAnswer { searched, plans, bars, contingency: Contingency::published()? })
+        Ok(PlanAnswer { searched, plans, bars, contingency })
     }
 
     /// `best`, in which the fastest of `setups` that some framework runs takes the last place if none of it is run;
@@ -210,14 +211,15 @@ impl Planner<'_> {
             bar.inc(1);
         }
         drop(bar);
-        let bars = self.bars(&finalists)?;
+        let mut bars = self.bars(&finalists)?;
+        let contingency = Contingency::published()?;
         let count: usize = finalists.iter().map(Vec::len).sum();
-        let mut plans = self.plans(finalists, &mut searched, &bars)?;
+        let mut plans = self.plans(finalists, &mut searched, (&mut bars, contingency.overrun))?;
         if plans.len() < count || plans.is_empty() {
             return Err(self.no_plan(&searched));
         }
         mark_front(&mut plans);
-        Ok(PlanAnswer { searched, plans, bars, contingency: Contingency::published()? })
+        Ok(PlanAnswer { searched, plans, bars, contingency })
     }
 
     /// The plans of the finalists of each cluster.
@@ -225,7 +227,7 @@ impl Planner<'_> {
         &self,
         finalists: Vec<Vec<SetupRun>>,
         searched: &mut [Searched],
-        bars: &[ErrorBar],
+        (error_bars, overrun): (&mut [ErrorBar], Overrun),
     ) -> Result<Vec<Plan>, Diagnostic> {
         let steps: u64 = finalists
             .iter()
@@ -245,7 +247,8 @@ impl Planner<'_> {
                 let percentiles =
                     percentiles.map_err(|error| Diagnostic::new(error.to_string()))?;
                 let documents = self.documents(at, &finalist)?;
-                let plan = self.plan(at, finalist, documents, percentiles, bars);
+                let plan =
+                    self.plan(at, finalist, documents, percentiles, (&mut *error_bars, overrun));
                 let plan = Plan { shortage, ..plan };
                 if plan.goodput < LEAST_GOODPUT {
                     searched[at].leave_out(ALWAYS_FAILING);
@@ -277,6 +280,7 @@ impl Planner<'_> {
                 cluster,
                 kind: self.kind(cluster, &finalist.finalist),
                 step: self.step(cluster),
+                calibrated: self.calibrated(cluster, &finalist.finalist),
             })
         });
         ErrorBar::of_all(&steps.collect::<Vec<_>>())
@@ -285,6 +289,11 @@ impl Planner<'_> {
     /// The kind of the step of `finalist` on `cluster`.
     fn kind(&self, cluster: &Cluster, finalist: &Finalist) -> Kind {
         Kind::of(&ground(self.question, cluster), &finalist.costed().setup)
+    }
+
+    /// The change from the set-up by which the machines of `cluster` are calibrated, if they are.
+    fn calibrated(&self, cluster: &Cluster, finalist: &Finalist) -> Option<Change> {
+        Change::calibrated(&ground(self.question, cluster), &finalist.costed().setup)
     }
 
     /// Properties of all steps on `cluster` that its kind does not have.
@@ -300,7 +309,7 @@ impl Planner<'_> {
         finalist: Finalist,
         documents: Option<PackedSteps>,
         percentiles: Option<[Nanos; 2]>,
-        bars: &[ErrorBar],
+        (bars, overrun): (&mut [ErrorBar], Overrun),
     ) -> Plan {
         let cluster = &self.question.clusters[at];
         let reported = documents.as_ref().map_or(finalist.step, PackedSteps::step);
@@ -322,7 +331,17 @@ impl Planner<'_> {
         let wall = steps * seconds(median) / goodput * self.question.contingency.unwrap_or(1.0);
         let hourly = cluster.hourly(|machine| self.price(machine).0);
         let kind = self.kind(cluster, &finalist);
-        let bar = self.bar(cluster, &kind, bars);
+        let calibrated = self.calibrated(cluster, &finalist);
+        let bar = self.bar(cluster, &kind, calibrated, bars);
+        let stock = calibrated.is_none().then(|| self.stock(cluster, &finalist)).flatten();
+        let (error, errors_of_tunings) = bar.map_or((None, None), |bar| {
+            let hull = stock.and_then(|times| bar.widen(times));
+            (hull.or_else(|| Some([bar.low?, bar.high?])), bar.of_tunings)
+        });
+        // Days and dollars have a contingency that is given in them.
+        let overrun =
+            if self.question.contingency.is_some() { overrun.around(1.0) } else { overrun };
+        let overrun = if calibrated.is_some() { overrun.of_measured_steps() } else { overrun };
         Plan {
             cluster: at,
             step: reported,
@@ -338,8 +357,10 @@ impl Planner<'_> {
             gpu_hours: wall / 3600.0 * number(cluster.devices()),
             dollars: wall / 3600.0 * hourly,
             energy: watts(cluster).map(|watts| watts * wall / 3.6e6),
-            error: bar.and_then(|bar| Some([bar.low?, bar.high?])),
-            apart: bar.and_then(|bar| bar.apart),
+            error,
+            errors_of_tunings,
+            overrun,
+            stock,
             kind,
             on_front: false,
             boundary: self.question.recipe.boundary,
@@ -347,6 +368,21 @@ impl Planner<'_> {
             fit_odds: ground(self.question, cluster).odds(&finalist),
             finalist,
         }
+    }
+
+    /// How many times as long the step of `finalist` is with the defaults of Megatron-LM, which turn nothing on, on machines
+    /// of which it is known that these are slower.
+    fn stock(&self, cluster: &Cluster, finalist: &Finalist) -> Option<f64> {
+        let recipe = self.question.stock.as_ref()?;
+        let mut machines = cluster.parts.iter().map(|(machine, _)| machine);
+        if machines.all(|machine| machine.efficiency.stock <= 1.0) {
+            return None;
+        }
+        let setup = &finalist.costed().setup;
+        let is_run = Framework::Megatron.runs(setup, recipe);
+        let stock = Inputs { recipe, ..ground(self.question, cluster) };
+        let run = stock.again_with(finalist, Options::NONE).ok().filter(|_| is_run)?;
+        Some(seconds(run.step) / seconds(finalist.step))
     }
 
     /// Peak FLOP/s of all devices of `cluster`, in the precision of the recipe.
@@ -362,14 +398,13 @@ impl Planner<'_> {
         &self,
         cluster: &Cluster,
         kind: &Kind,
-        bars: &'b [ErrorBar],
-    ) -> Option<&'b ErrorBar> {
+        calibrated: Option<Change>,
+        bars: &'b mut [ErrorBar],
+    ) -> Option<&'b mut ErrorBar> {
         let (machine, words) = (cluster.name(), kind.to_string());
-        let own = |bar: &&ErrorBar| {
-            bar.machine == machine && bar.kind == words && bar.devices == cluster.devices()
-        };
+        let own = |bar: &&mut ErrorBar| bar.is_of(&machine, &words, cluster.devices(), calibrated);
         let is_fitted = self.question.recipe.software.streams.is_none();
-        bars.iter().find(own).filter(|_| is_fitted)
+        bars.iter_mut().find(own).filter(|_| is_fitted)
     }
 
     /// How a job on `cluster` fails: its devices by their own rates, each writing its share of

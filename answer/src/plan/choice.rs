@@ -1,24 +1,68 @@
 //! The plan to take, and the plans on the Pareto front.
 
+use measured::{CalibratedErrors, Change};
+use plan::Split;
 use planning::{Framework, Question};
 
 use super::priced::{Plan, seconds};
 use crate::front::{Candidate, standings};
 
-/// The plan to take: of the cheapest plan that may be taken and the plans of its kind on its cluster
-/// whose steps cannot be separated from its own, the one with most headroom. Steps of another kind have
-/// other errors, so the difference to them is not known.
+/// The plan to take: of the cheapest plan that may be taken and the plans of its kind on its cluster whose steps cannot be
+/// separated from its own, the one that needs least, of equals the fastest. Where the question does not say whose software
+/// runs, it is so for tuned recipes and for stock Megatron-LM, if there is one such plan.
 #[must_use]
 pub fn winner<'a>(question: &Question, plans: &'a [Plan]) -> Option<&'a Plan> {
-    let cheapest = cheapest(question, plans)?;
+    let tuned = unresolved(candidates(question, plans), |_| Some(1.0));
+    let stock = unresolved(candidates(question, plans), |plan| plan.stock);
+    let both = |plan: &&Plan| stock.iter().any(|one| std::ptr::eq(*one, *plan));
+    let needs = |plan: &&Plan| (needs(question, plan), plan.step);
+    narrowed(tuned, |plan| both(&plan)).into_iter().min_by_key(needs)
+}
+
+/// The plan to take as a first run of stock Megatron-LM, if that runs any.
+#[must_use]
+pub(super) fn winner_of_stock<'a>(question: &Question, plans: &'a [Plan]) -> Option<&'a Plan> {
+    let needs = |plan: &&Plan| (needs(question, plan), plan.step);
+    unresolved(candidates(question, plans), |plan| plan.stock).into_iter().min_by_key(needs)
+}
+
+/// Of the plans of `all` that take so many `times` as long, where that is known: the cheapest, and those of its kind on
+/// its cluster that are not resolvably slower.
+fn unresolved(mut all: Vec<&Plan>, times: impl Fn(&Plan) -> Option<f64>) -> Vec<&Plan> {
+    all.retain(|plan| times(plan).is_some());
+    let cost = |plan: &Plan, of_one: f64| of_one * times(plan).unwrap_or(1.0);
+    let dollars = |plan: &Plan| cost(plan, plan.dollars);
+    let cheapest = all.iter().copied().min_by(|a, b| dollars(a).total_cmp(&dollars(b)));
     let alike = |plan: &&Plan| {
-        let apart = seconds(plan.step) / seconds(cheapest.step) - 1.0;
-        let is_comparable = plan.cluster == cheapest.cluster && plan.kind == cheapest.kind;
-        is_comparable && apart.abs() <= resolvable_difference(cheapest)
+        cheapest.is_some_and(|cheapest| {
+            let is_comparable = plan.cluster == cheapest.cluster && plan.kind == cheapest.kind;
+            let [own, least] = [*plan, cheapest].map(|one| cost(one, seconds(one.step)));
+            is_comparable && own / least - 1.0 <= resolvable_difference(plan, cheapest)
+        })
     };
-    // Of equal headroom, the faster.
-    let headroom = |plan: &&Plan| (plan.headroom(), std::cmp::Reverse(plan.step));
-    candidates(question, plans).into_iter().filter(alike).max_by_key(headroom)
+    all.retain(alike);
+    all
+}
+
+/// Properties of a plan that another may do without, the hardest first, each with the words for more of it.
+pub(super) const NEEDS: [&str; 4] =
+    ["another framework", "a searched order", "layers that are not even", "more software keys"];
+
+/// How much of each of [`NEEDS`] `plan` has. Times are those of Megatron-LM unless the question names a framework.
+pub(super) fn needs(question: &Question, plan: &Plan) -> [usize; 4] {
+    let framework = match question.framework {
+        Framework::Any => Framework::Megatron,
+        named => named,
+    };
+    let setup = &plan.finalist.costed().setup;
+    let split = match setup.split {
+        _ if setup.pipeline == 1 => 0,
+        Split::Even => 0,
+        Split::Balanced | Split::Layout => 1,
+        Split::Searched => 2,
+    };
+    let keys = question.keys(setup.options, &question.clusters[plan.cluster]).len();
+    [usize::from(!plan.runs_in(framework, question)), usize::from(setup.searched), split, keys]
 }
 
 /// The cheapest of the plans that may be taken.
@@ -54,21 +98,18 @@ fn is_takeable(question: &Question, plan: &Plan) -> bool {
     (plan.shortage.is_none() || !question.is_of_one()) && !is_late(question, plan)
 }
 
-/// Whether `plan` misses the deadline or the budget.
+/// Whether `plan` meets deadline and budget with lower odds than are asked for.
 #[must_use]
 pub fn is_late(question: &Question, plan: &Plan) -> bool {
-    question.deadline_days.is_some_and(|days| plan.days > days)
-        || question.budget.is_some_and(|budget| plan.dollars > budget)
+    plan.odds(question).is_some_and(|odds| odds < question.confidence)
 }
 
-/// Smallest relative difference of two steps that can be resolved where nothing was measured of their
-/// kind: an assumption, about the mean error on measured steps of other kinds.
-const UNMEASURED: f64 = 0.05;
-
-/// Smallest relative difference that can be resolved between the step of `plan` and that of another
-/// plan of its kind: the 95th percentile of the errors of its kind.
-pub fn resolvable_difference(plan: &Plan) -> f64 {
-    plan.apart.unwrap_or(UNMEASURED)
+/// Smallest relative difference of the steps of two plans that can be resolved: the mean error on published pairs of
+/// set-ups with such a change.
+#[must_use]
+pub fn resolvable_difference(one: &Plan, other: &Plan) -> f64 {
+    let [one, other] = [one, other].map(|plan| &plan.finalist.costed().setup);
+    CalibratedErrors::of(Change::of(one, other)).map_or(0.0, |errors| errors.mean)
 }
 
 /// Marks the plans on the Pareto front of time and money.

@@ -13,14 +13,15 @@ pub fn facts(planned: &Planned, winner: &Plan) -> Vec<String> {
         format!("would save most: {}, {} dollars", lever.name, quantities::amount(lever.saved))
     });
     let lines = [
+        Some(tables::contingency(question, answer, winner)),
+        tables::both_tunings(question, &answer.plans, winner),
+        tables::simpler(question, &answer.plans, winner),
         software::in_words(winner, &planned.software),
         best,
         tables::scarce(winner),
         Some(tables::useful(winner)),
-        Some(tables::contingency(question, answer)),
         quantities::least(winner),
         chunk_layers::dealt(winner),
-        tables::more_headroom(question, &answer.plans, winner),
     ];
     lines.into_iter().flatten().collect()
 }

@@ -4,9 +4,9 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use measured::{self, accuracy};
+use measured::{self, CalibratedErrors, Change, accuracy};
 use plan::fit::{Fit, FitError, Observation, Steps, groups};
-use plan::{Machine, number};
+use plan::{CalibratedRun, Machine, number};
 use planning::fit::{FitQuestion, Run, SCALES, Share, parameters, scaled};
 use question::sheet::Sheet;
 use question::{Context, Diagnostic, format};
@@ -229,7 +229,13 @@ fn answer(
         true => fitted.shares.iter().map(|share| (share.key, share.fitted)).collect(),
         false => Vec::new(),
     };
-    fitted.machine = question.base.with_shares(&fitted.comment(), &changed)?;
+    // The bars of calibrated pairs hold unless a run that was left out is farther off.
+    let is_unexplained = fitted.left_out.max > CalibratedErrors::of(Change::Groups)?.p95;
+    let runs: Vec<CalibratedRun> = match fitted.improved {
+        true => question.runs.iter().map(|run| run.calibrated(is_unexplained)).collect(),
+        false => Vec::new(),
+    };
+    fitted.machine = question.base.with_shares(&fitted.comment(), &changed, &runs)?;
     Ok(fitted)
 }
 

@@ -45,6 +45,8 @@ struct Json<'a> {
     searched: Vec<SearchedJson<'a>>,
     /// How far steps of each kind among the plans may be off.
     errors: &'a [ErrorBar],
+    /// The odds with which a plan to take meets deadline and budget.
+    confidence: f64,
     /// Factor of published trainings over their plans, and the factor of the question.
     contingency: ContingencyJson,
     /// The omissions of the plans, a sentence each.
@@ -90,6 +92,7 @@ fn json(planned: &Planned) -> Json<'_> {
         plans: answer.plans.iter().map(|plan| PlanRow::of(question, plan)).collect(),
         setups: setup_report::all(planned),
         errors: &answer.bars,
+        confidence: question.confidence,
         contingency: ContingencyJson {
             factor: question.contingency.unwrap_or(1.0),
             published: answer.contingency,

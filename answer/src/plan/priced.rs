@@ -1,5 +1,6 @@
 //! A set-up with its time, memory, money and error bar.
 
+use measured::Overrun;
 use pipeline::{Bytes, Nanos};
 use plan::{Boundary, Finalist, Kind, Shortage, number};
 use planning::{Framework, Question};
@@ -46,9 +47,13 @@ pub struct Plan {
     /// Relative error of its step towards shorter and longer; `None` if nothing is known of its
     /// devices.
     pub error: Option<[f64; 2]>,
-    /// Smallest relative difference of two steps of its kind that measurements can resolve, where any
-    /// was measured.
-    pub apart: Option<f64>,
+    /// The law of how many times its days and dollars a training takes.
+    pub overrun: Overrun,
+    /// How many times as long its step is as a first run of stock Megatron-LM, where that runs it and the question does
+    /// not say whose software runs.
+    pub stock: Option<f64>,
+    /// Relative errors, towards shorter and longer, of its step by tuned recipes and of that one.
+    pub errors_of_tunings: Option<[[f64; 2]; 2]>,
     /// Whether no other plan is both faster and cheaper.
     pub on_front: bool,
     /// How stages meet between steps.
@@ -71,11 +76,18 @@ impl Plan {
         [self.finalist.costed().capacities[stage], held.sum()]
     }
 
-    /// The memory left on the device that has least left.
-    pub fn headroom(&self) -> Bytes {
-        let left = self.finalist.costed().capacities.iter().zip(&self.finalist.evaluation.memory);
-        let left = left.map(|(may, held)| Bytes(may.0.saturating_sub(held.sum().0)));
-        left.min().unwrap_or_default()
+    /// The odds that it is done within the deadline of `question`, and within its budget.
+    pub fn odds_of_limits(&self, question: &Question) -> [Option<f64>; 2] {
+        let odds = |limit: f64, planned: f64| self.overrun.odds(limit / planned);
+        [
+            question.deadline_days.map(|limit| odds(limit, self.days)),
+            question.budget.map(|limit| odds(limit, self.dollars)),
+        ]
+    }
+
+    /// The odds of both: dollars are hours times a price, so the tighter limit decides.
+    pub fn odds(&self, question: &Question) -> Option<f64> {
+        self.odds_of_limits(question).into_iter().flatten().reduce(f64::min)
     }
 
     /// Whether `framework` runs it.

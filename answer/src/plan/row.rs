@@ -66,6 +66,16 @@ pub struct PlanRow {
     checkpoint_interval_s: f64,
     days: f64,
     dollars: f64,
+    /// Days and dollars by which half of such trainings are done, and nine in ten.
+    days_p50: f64,
+    days_p90: f64,
+    dollars_p50: f64,
+    dollars_p90: f64,
+    /// The odds that training is done by the deadline, and within the budget.
+    deadline_odds: Option<f64>,
+    budget_odds: Option<f64>,
+    /// Days as a first run of stock Megatron-LM, where that runs it and the question does not say whose software runs.
+    stock_days: Option<f64>,
     dollars_per_million_tokens: f64,
     /// Energy of all devices at the watts that they may draw, in kWh.
     energy_kwh: Option<f64>,
@@ -94,6 +104,8 @@ impl PlanRow {
         let cluster = &question.clusters[plan.cluster];
         let costed = plan.finalist.costed();
         let own = &costed.setup;
+        let [half, most] = [0.5, 0.9].map(|odds| plan.overrun.factor(odds));
+        let [deadline_odds, budget_odds] = plan.odds_of_limits(question);
         let (_, held) = plan.finalist.evaluation.fullest();
         let StageMemory { parameters, gradients, optimizer, activations, buffers } = held;
         Self {
@@ -142,6 +154,13 @@ impl PlanRow {
             checkpoint_interval_s: plan.checkpoint_interval,
             days: plan.days,
             dollars: plan.dollars,
+            days_p50: plan.days * half,
+            days_p90: plan.days * most,
+            dollars_p50: plan.dollars * half,
+            dollars_p90: plan.dollars * most,
+            deadline_odds,
+            budget_odds,
+            stock_days: plan.stock.map(|times| plan.days * times),
             dollars_per_million_tokens: plan.dollars / question.tokens * 1e6,
             energy_kwh: plan.energy,
             on_front: plan.on_front,

@@ -13,6 +13,7 @@ use super::parts::{self, Part};
 use super::planned::Planned;
 use super::priced::{Plan, seconds};
 use super::quantities::{amount, days, error, least};
+use super::tables;
 
 /// A set-up with every part of its step and of its memory.
 #[derive(Serialize)]
@@ -227,8 +228,7 @@ pub fn figures(question: &Question, plan: &Plan) -> Vec<String> {
         amount(plan.dollars),
         100.0 * plan.goodput,
     ));
-    let late = question.deadline_days.filter(|deadline| plan.days > *deadline);
-    lines.extend(late.map(|deadline| format!("the deadline of {deadline:?} days is missed")));
+    lines.extend(tables::odds(question, plan));
     lines
 }
 

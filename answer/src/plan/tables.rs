@@ -5,7 +5,9 @@ use pipeline::{Family, Limit, Nanos, Vocabulary};
 use plan::{MemoryBudget, Recompute, Setup, Split, StageMemory};
 
 use super::answer::PlanAnswer;
-use super::choice::{cheapest, is_late, is_run, resolvable_difference};
+use super::choice::{
+    NEEDS, cheapest, is_late, is_run, needs, resolvable_difference, winner_of_stock,
+};
 use super::levers::Lever;
 use super::parts::Part;
 use super::priced::{Plan, seconds};
@@ -237,10 +239,10 @@ pub fn taken(question: &Question, answer: &PlanAnswer, winner: &Plan) -> [String
             "a step of {}, {} days{}, {} GPU-hours, {} dollars{}; {} of {} on the fullest device; MFU {:.0} % of the {} peak",
             format::time(winner.step),
             days(winner.days),
-            between(winner, winner.days, days),
+            between(winner.error, winner.days, days),
             amount(winner.gpu_hours),
             amount(winner.dollars),
-            between(winner, winner.dollars, amount),
+            between(winner.error, winner.dollars, amount),
             format::size(winner.memory()[1]),
             format::size(winner.memory()[0]),
             100.0 * winner.mfu,
@@ -249,27 +251,95 @@ pub fn taken(question: &Question, answer: &PlanAnswer, winner: &Plan) -> [String
     ]
 }
 
-/// From where to where `value`, which grows with the step of `plan`, reaches in 95 % of runs.
-fn between(plan: &Plan, value: f64, written: fn(f64) -> String) -> String {
-    plan.error.map_or_else(String::new, |[low, high]| {
+/// From where to where `value`, which grows with a step of this relative `error`, reaches in 95 % of runs.
+fn between(error: Option<[f64; 2]>, value: f64, written: fn(f64) -> String) -> String {
+    error.map_or_else(String::new, |[low, high]| {
         format!(" ({} to {})", written(value * (1.0 - low)), written(value * (1.0 + high)))
     })
 }
 
-/// The factor of published trainings over their plans, and that of the question, in words.
+/// Odds in whole percent, short of what nobody knows.
+fn percent_of(odds: f64) -> String {
+    match 100.0 * odds {
+        ..1.0 => "less than 1 %".to_owned(),
+        99.0.. => "more than 99 %".to_owned(),
+        odds => format!("{odds:.0} %"),
+    }
+}
+
+/// The odds of `plan` against the deadline and the budget of `question`, in words, if it has any.
 #[must_use]
-pub fn contingency(question: &Question, answer: &PlanAnswer) -> String {
-    let Contingency { trainings, least, median, most } = answer.contingency;
+pub fn odds(question: &Question, plan: &Plan) -> Option<String> {
+    let limits = limits(question).into_iter().zip(plan.odds_of_limits(question));
+    let each =
+        limits.filter_map(|(limit, odds)| Some(format!("{} with {}", limit?, percent_of(odds?))));
+    let each: Vec<String> = each.collect();
+    (!each.is_empty()).then(|| format!("meets {}", each.join(" and ")))
+}
+
+/// The deadline and the budget of `question`, in words.
+fn limits(question: &Question) -> [Option<String>; 2] {
+    [
+        question
+            .deadline_days
+            .map(|days| format!("{} days", format!("{days:?}").trim_end_matches(".0"))),
+        question.budget.map(|dollars| format!("{} dollars", amount(dollars))),
+    ]
+}
+
+/// By when trainings like `plan` are done, and what published ones took, in words.
+#[must_use]
+pub fn contingency(question: &Question, answer: &PlanAnswer, plan: &Plan) -> String {
+    let Contingency { trainings, least, most, .. } = answer.contingency;
     let own = match question.contingency {
-        Some(factor) => format!("days, hours and dollars are {factor} times those of the steps"),
-        None => "days, hours and dollars are those of the steps, without a contingency".to_owned(),
+        Some(factor) => format!("{factor} times those of the steps"),
+        None => "those of the steps".to_owned(),
     };
+    let [half, most_of_all] = [0.5, 0.9].map(|odds| plan.overrun.factor(odds));
+    let meets = odds(question, plan).map_or_else(String::new, |odds| odds + "; ");
     format!(
-        "{own}: {trainings} published trainings took {least:.2} to {most:.2} times their plans, {median:.2} in the median"
+        "{meets}half of such trainings would be done by {} days and {} dollars, nine in ten by {} days: days, hours and \
+         dollars are {own}, and {trainings} published trainings took {least:.2} to {most:.2} times their plans",
+        days(plan.days * half),
+        amount(plan.dollars * half),
+        days(plan.days * most_of_all),
     )
 }
 
-/// That no plan meets deadline and budget, and by how much the nearest miss them.
+/// Days by tuned recipes and by the defaults of Megatron-LM, and whether the latter would take another plan: in words,
+/// where the question does not say whose software runs.
+#[must_use]
+pub fn both_tunings(question: &Question, plans: &[Plan], winner: &Plan) -> Option<String> {
+    let times = winner.stock?;
+    let of = |times: f64, error: Option<[f64; 2]>| {
+        let own = winner.days * times;
+        let range = between(error, own, days);
+        format!("{} days{range} and {} dollars", days(own), amount(winner.dollars * times))
+    };
+    let [tuned, stock] = [0, 1].map(|at| winner.errors_of_tunings.map(|both| both[at]));
+    let other = winner_of_stock(question, plans).filter(|one| !std::ptr::eq(*one, winner));
+    let is_other = other.filter(|one| {
+        let apart = seconds(winner.step) * times / (seconds(one.step) * one.stock.unwrap_or(1.0));
+        one.cluster != winner.cluster || apart - 1.0 > resolvable_difference(one, winner)
+    });
+    let verdict = match is_other {
+        None => "it is the plan to take of both".to_owned(),
+        Some(one) => format!(
+            "that would rather take {} {} on {}",
+            order_name(one),
+            setup(&one.finalist.costed().setup),
+            question.clusters[one.cluster].title()
+        ),
+    };
+    Some(format!(
+        "by tuned recipes {}; as a first run of stock Megatron-LM {}: {verdict}; tuning = \"tuned\" or \"stock\" in \
+         [training] says which",
+        of(1.0, tuned),
+        of(times, stock)
+    ))
+}
+
+/// That no plan meets deadline and budget with the odds that are asked for, the best odds, and what would raise them.
 #[must_use]
 pub fn missed(question: &Question, plans: &[Plan]) -> Option<String> {
     if plans.is_empty() || plans.iter().any(|plan| !is_late(question, plan)) {
@@ -281,16 +351,43 @@ pub fn missed(question: &Question, plans: &[Plan]) -> Option<String> {
         let (days, dollars) = (days(plan.days), amount(plan.dollars));
         format!("{days} days and {dollars} dollars on {}", cluster.title())
     };
-    let deadline = question.deadline_days.map(|days| format!("{days:?} days"));
-    let budget = question.budget.map(|dollars| format!("{} dollars", amount(dollars)));
-    let limits: Vec<String> = deadline.into_iter().chain(budget).collect();
+    let of_both = |plan: &&Plan| plan.odds(question).unwrap_or_default();
+    let likeliest = plans.iter().max_by(|a, b| of_both(a).total_cmp(&of_both(b)))?;
+    let confidence = question.confidence;
+    let factor = likeliest.overrun.factor(confidence);
+    let [late, dear] =
+        likeliest.odds_of_limits(question).map(|odds| odds.is_some_and(|odds| odds < confidence));
+    // Rounded up, so that they are met.
+    let longer = late.then(|| format!("deadline-days = {}", rounded_up(likeliest.days * factor)));
+    let dearer = dear.then(|| format!("budget = {}", rounded_up(likeliest.dollars * factor)));
+    let lower = (100.0 * of_both(&likeliest)).floor() / 100.0;
+    let lower = (lower >= 0.01).then(|| format!("confidence = {lower}"));
+    let given: Vec<String> = longer.into_iter().chain(dearer).collect();
+    let given = [given.join(" and ")].into_iter().chain(lower).collect::<Vec<_>>().join(", or ");
+    let limits: Vec<String> = limits(question).into_iter().flatten().collect();
     Some(format!(
-        "no plan keeps within {}: the fastest takes {}, the cheapest {}; give other devices or more of \
-         deadline-days and budget",
+        "no plan keeps within {} with odds of {}: the likeliest, {}, has {}, and would need steps {:.2} times as fast; \
+         the fastest takes {}, the cheapest {}; give other devices, {given}",
         limits.join(" and "),
+        percent_of(confidence),
+        described(likeliest),
+        percent_of(of_both(&likeliest)),
+        factor * overshoot(question, likeliest),
         nearest(|plan| plan.days).map(described)?,
         nearest(|plan| plan.dollars).map(described)?,
     ))
+}
+
+/// How many times the deadline or the budget `plan` takes, the larger.
+fn overshoot(question: &Question, plan: &Plan) -> f64 {
+    let times = |planned: f64, limit: Option<f64>| limit.map_or(0.0, |limit| planned / limit);
+    times(plan.days, question.deadline_days).max(times(plan.dollars, question.budget))
+}
+
+/// `value` in few digits, and no less.
+fn rounded_up(value: f64) -> String {
+    let scale = if value < 10.0 { 1e4 } else { 1.0 };
+    format!("{}", (value * scale).ceil() / scale)
 }
 
 /// The share of time that failures leave, in words.
@@ -364,20 +461,25 @@ fn unsure(question: &Question, plans: &[Plan], winner: &Plan) -> Option<String> 
     ))
 }
 
-/// Why the plan to take is not the cheapest, if it is not.
-pub fn more_headroom(question: &Question, plans: &[Plan], winner: &Plan) -> Option<String> {
+/// Why the plan to take is not the cheapest, if it is not, and what that would gain.
+#[must_use]
+pub fn simpler(question: &Question, plans: &[Plan], winner: &Plan) -> Option<String> {
     let cheapest = cheapest(question, plans).filter(|plan| !std::ptr::eq(*plan, winner))?;
-    let own = &cheapest.finalist.costed().setup;
-    let slower = seconds(winner.step) / seconds(cheapest.step) - 1.0;
+    let [own, other] = [winner, cheapest].map(|plan| needs(question, plan));
+    let more = NEEDS.into_iter().zip(own.into_iter().zip(other));
+    let more: Vec<&str> =
+        more.filter(|(_, (own, other))| other > own).map(|(need, _)| need).collect();
+    let why = match more.is_empty() {
+        true => "as stock Megatron-LM it is slower".to_owned(),
+        false => format!("it needs {}", more.join(", ")),
+    };
     Some(format!(
-        "it leaves {} of a device free where {} {} leaves {}; its step is {} longer, and predictions \
-         do not tell steps less than {} apart",
-        format::size(winner.headroom()),
-        own.schedule_name(),
-        setup(own),
-        format::size(cheapest.headroom()),
-        format::percent(slower),
-        format::percent(resolvable_difference(cheapest)),
+        "{} {} would be {} faster and {} dollars cheaper, but {why}, and predictions do not tell steps less than {} apart",
+        order_name(cheapest),
+        setup(&cheapest.finalist.costed().setup),
+        format::percent(1.0 - seconds(cheapest.step) / seconds(winner.step)),
+        amount(winner.dollars - cheapest.dollars),
+        format::percent(resolvable_difference(winner, cheapest)),
     ))
 }
 
@@ -473,7 +575,8 @@ pub fn frameworks(question: &Question, answer: &PlanAnswer) -> Vec<String> {
     said.into_iter().filter_map(line).collect()
 }
 
-/// The mark before the number of `plan`: that it is the one to take, misses deadline or budget, or may not fit.
+/// The mark before the number of `plan`: that it is the one to take, that its odds of deadline and budget are too low,
+/// or that it may not fit.
 #[must_use]
 pub fn mark(question: &Question, plan: &Plan, taken: bool) -> Option<char> {
     match (taken, is_late(question, plan)) {
@@ -485,17 +588,14 @@ pub fn mark(question: &Question, plan: &Plan, taken: bool) -> Option<char> {
 
 /// The marks of the table of plans, in short.
 pub const MARKS: &str = "error: how much less and more than that 95 % of measured runs take. >: the plan to take. *: no \
-     other plan is both faster and cheaper. !: it misses deadline or budget. ?: it may fit, more likely than not. [..]: no framework runs it";
-
-/// Why errors reach so far up where the question does not say whose software runs.
-pub const TUNING: &str = "errors are those of tuned recipes and of Megatron-LM's defaults, which are slower: \
-     `tuning = \"tuned\"` or `\"stock\"` in [training] says which";
+     other plan is both faster and cheaper. !: its odds of deadline and budget are below the confidence. ?: it may fit, more \
+     likely than not. [..]: no framework runs it";
 
 /// The definitions of the words in the tables.
 pub const DEFINITIONS: [&str; 6] = [
-    "*: on the Pareto front of days and dollars. >: the plan to take, the cheapest that meets the \
-     deadline on devices of which something is measured, or the one with most room of those that cannot be told from it. Prices are assumptions of \
-     the machines' files",
+    "*: on the Pareto front of days and dollars. >: the plan to take, the cheapest that meets deadline and budget with the \
+     odds that are asked for, on devices of which something is measured, or the one that needs least of those that cannot \
+     be told from it. Prices are assumptions of the machines' files",
     "step: by the event engine, in which transfers share wires; error: how much less and more than that 95 % of \
      measured runs take, unknown where nothing is measured on devices of this generation",
     "days, GPU-hours, dollars: the P50 step under the question's noise for all tokens, with checkpoints \

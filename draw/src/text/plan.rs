@@ -71,10 +71,8 @@ fn notes(question: &Question, answer: &PlanAnswer, details: bool, columns: usize
     let frameworks = tables::frameworks(question, answer);
     let bars = answer.bars.iter().filter(|bar| details || bar.error.is_none());
     let notes = frameworks.into_iter().chain(bars.map(ErrorBar::source));
-    let tuning = answer.bars.iter().any(|bar| bar.stock.is_some()) && !details;
     let notes = notes.chain(software::needed(question, &answer.plans));
     let notes = notes.chain(software::untried(question));
-    let notes = notes.chain(tuning.then(|| tables::TUNING.to_owned()));
     let notes = notes.chain(details.then(|| tables::memory_budget(question)));
     let notes = notes.chain(tables::calibration(question));
     text.extend(notes.chain([tables::legend(answer)]).map(|note| paragraph(&note)));

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use plan::Machine;
+use plan::{CalibratedRun, Machine};
 use question::diagnostic::Diagnostic;
 use question::host::Context;
 
-use crate::machines;
+use crate::machines::{self, calibrated};
 
 /// A machine with the text of its file.
 #[derive(Clone, Debug)]
@@ -34,22 +34,33 @@ impl Base {
         Ok(Self { machine, text })
     }
 
-    /// Its file under the comment `head`, with other shares in its table `[efficiency]`: keys with their
-    /// values.
+    /// Its file under the comment `head`, with other shares in its table `[efficiency]`, keys with their values, and with
+    /// `runs` as the set-ups that it is calibrated by.
     ///
     /// # Errors
     /// If its file writes that table in a form that is not changed line by line.
-    pub fn with_shares(&self, head: &str, shares: &[(&str, f64)]) -> Result<String, Diagnostic> {
+    pub fn with_shares(
+        &self,
+        head: &str,
+        shares: &[(&str, f64)],
+        runs: &[CalibratedRun],
+    ) -> Result<String, Diagnostic> {
         let name = &self.machine.name;
         let mut text: String = head.lines().map(|line| format!("# {line}\n")).collect();
         let written = self.efficiencies();
         let (known, new): (Vec<_>, Vec<_>) =
             shares.iter().partition(|(key, _)| written.iter().any(|(known, _)| known == key));
         let mut left = known.len();
-        let mut is_inside = false;
+        let (mut is_inside, mut is_old) = (false, false);
         for line in self.text.lines() {
             if let Some(table) = header(line) {
                 is_inside = table == "efficiency";
+                is_old = table == "calibrated" && !runs.is_empty();
+            }
+            if is_old {
+                continue;
+            }
+            if header(line).is_some() {
                 text += &format!("{line}\n");
                 if is_inside {
                     new.iter().for_each(|(key, value)| text += &share(key, *value, None, name));
@@ -67,6 +78,7 @@ impl Base {
                 None => text += &format!("{line}\n"),
             }
         }
+        text += &calibrated::text(runs);
         // Dotted keys and tables within a line are read, but not written here.
         let machine =
             machines::parse(name, Path::new(name), &text).map_err(|_| self.unknown_form())?;
@@ -91,7 +103,7 @@ impl Base {
 
 /// The table that begins with `line`, if one does.
 fn header(line: &str) -> Option<&str> {
-    line.trim_start().strip_prefix('[')?.split(']').next().map(str::trim)
+    line.trim_start().strip_prefix('[')?.trim_start_matches('[').split(']').next().map(str::trim)
 }
 
 /// The key of `line` and the text of its value, if there is one.
@@ -122,7 +134,7 @@ mod tests {
     fn shares_are_changed_where_they_stand_and_all_else_stays() {
         let base = h100();
         let text =
-            base.with_shares("How it\nwas made.", &[("matmul", 0.5), ("link", 0.25)]).unwrap();
+            base.with_shares("How it\nwas made.", &[("matmul", 0.5), ("link", 0.25)], &[]).unwrap();
         assert!(text.starts_with("# How it\n# was made.\n# NVIDIA H100"), "{text}");
         let (_, old) = base.efficiencies().into_iter().find(|(key, _)| *key == "matmul").unwrap();
         let line = format!("\nmatmul = 0.5    # fitted; {old} of h100\n");
@@ -133,7 +145,7 @@ mod tests {
         let mut expected = base.machine.clone();
         (expected.efficiency.matmul, expected.efficiency.link) = (0.5, 0.25);
         assert_eq!(machine, expected);
-        assert_eq!(base.with_shares("", &[]).unwrap(), base.text);
+        assert_eq!(base.with_shares("", &[], &[]).unwrap(), base.text);
         // A key that the file does not have stands first in the table.
         let short: String = base
             .text
@@ -143,7 +155,7 @@ mod tests {
             .collect();
         let machine = machines::parse("h100", Path::new("h100"), &short).unwrap();
         let short = Base { machine, text: short };
-        let text = short.with_shares("", &[("power", 0.75)]).unwrap();
+        let text = short.with_shares("", &[("power", 0.75)], &[]).unwrap();
         assert!(text.contains("[efficiency]\npower = 0.75    # fitted; h100 does not"), "{text}");
     }
 
@@ -159,7 +171,7 @@ mod tests {
         let machine = machines::parse("own", Path::new("own"), &text).unwrap();
         assert_eq!(machine.efficiency, base.machine.efficiency);
         let dotted = Base { machine, text };
-        let error = dotted.with_shares("", &[("matmul", 0.5)]).unwrap_err();
+        let error = dotted.with_shares("", &[("matmul", 0.5)], &[]).unwrap_err();
         assert!(error.help.unwrap().contains("a key on each line"));
     }
 }

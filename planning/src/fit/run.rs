@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use pipeline::{Bytes, LayerLayout};
-use plan::{Cluster, Inputs, Machine, Recipe, Setup, Transformer, number};
+use plan::{CalibratedRun, Cluster, Inputs, Machine, Recipe, Setup, Transformer, number};
 use question::diagnostic::Diagnostic;
 use question::host::Context;
 use question::quote;
@@ -45,6 +45,12 @@ impl Run {
     #[must_use]
     pub fn cluster(&self, machine: &Machine) -> Cluster {
         cluster(machine, self.setup.devices())
+    }
+
+    /// The set-up as a machine has it that is calibrated by it.
+    #[must_use]
+    pub fn calibrated(&self, is_unexplained: bool) -> CalibratedRun {
+        CalibratedRun::new(&self.model, &self.recipe, &self.setup, is_unexplained)
     }
 
     /// The inputs of the planner for this run on `cluster`.

@@ -67,6 +67,7 @@ impl Parts {
             batch: self.batch,
             deadline_days: None,
             budget: None,
+            confidence: None,
             contingency: None,
             storage: None,
             price: None,

@@ -1,5 +1,6 @@
 //! Machines as data files, and the ones built in.
 
+pub(crate) mod calibrated;
 mod efficiency;
 mod range;
 
@@ -7,7 +8,9 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use pipeline::{Bandwidth, Bytes, Nanos};
-use plan::{BlockFormats, Machine, Measured, Price, Reliability, Times, Transformer};
+use plan::{
+    BlockFormats, CalibratedRun, Machine, Measured, Price, Reliability, Times, Transformer,
+};
 use profile::{Part, Quantity};
 use question::built_in::BuiltIn;
 use question::diagnostic::Diagnostic;
@@ -18,6 +21,7 @@ use question::resolve::profiles;
 use serde::Deserialize;
 use sim::cluster::Host;
 
+use self::calibrated::CalibratedDocument;
 use self::efficiency::EfficiencyDocument;
 use self::range::within;
 
@@ -39,6 +43,14 @@ struct Document {
     efficiency: EfficiencyDocument,
     price: PriceDocument,
     failures: FailuresDocument,
+    #[serde(default)]
+    calibrated: Vec<CalibratedDocument>,
+}
+
+impl Document {
+    fn calibrated(&self) -> Result<Vec<CalibratedRun>, (&'static str, String)> {
+        self.calibrated.iter().map(CalibratedDocument::run).collect()
+    }
 }
 
 #[derive(Deserialize)]
@@ -171,6 +183,7 @@ fn check(document: &Document) -> Result<(), (&'static str, String)> {
     check_device(device)?;
     efficiency.check()?;
     check_prices(price)?;
+    document.calibrated()?;
     within("hours-between-failures", failures.hours_between_failures, 1.0, 1e9)?;
     if failures.checkpoint.is_none() {
         return Err(("checkpoint", "checkpoint must be given, and more than nothing".to_owned()));
@@ -241,7 +254,7 @@ fn machine(name: &str, document: &Document) -> Machine {
     };
     let seconds = |time: Option<Nanos>| plan::number(time.unwrap_or_default().0) / 1e9;
     let spot = price.spot.map(|dollars| (dollars, price.preemptions_per_hour.unwrap_or(0.0)));
-    Machine {
+    let machine = Machine {
         name: name.to_owned(),
         device: device.r#type.first().cloned(),
         memory: device.memory.unwrap_or_default(),
@@ -268,6 +281,11 @@ fn machine(name: &str, document: &Document) -> Machine {
             checkpoint: rate(failures.checkpoint),
         },
         measured: None,
+        calibrated: Vec::new(),
+    };
+    match document.calibrated() {
+        Ok(runs) if !runs.is_empty() => machine.calibrated_by(runs),
+        _ => machine,
     }
 }
 

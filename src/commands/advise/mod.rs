@@ -44,7 +44,8 @@ pub struct Advise {
     #[command(flatten)]
     facts: Facts,
     /// Write the files of the change to make first: the changed arguments of the script as a difference, the question,
-    /// the calibrated machine, and the configurations of trainers
+    /// the calibrated machine, and the configurations of trainers; the question and the calibrated machine alone where no
+    /// change is likely to help
     #[arg(long, help_heading = OUTPUT, value_name = "FOLDER")]
     export: Option<PathBuf>,
     /// With --export: the number of another change of the table
@@ -96,19 +97,8 @@ fn write_files(
     number: Option<usize>,
     folder: &Path,
 ) -> Result<(), Error> {
-    let change = match number {
-        Some(number) => number.checked_sub(1).and_then(|at| advice.changes.get(at)),
-        None => advice.first(),
-    };
-    let change = change.ok_or_else(|| {
-        let count = advice.changes.len();
-        let message = match number {
-            Some(number) => format!("there is no change {number}: the table has {count}"),
-            None => "no change is likely to help: no file is written".to_owned(),
-        };
-        Error::question(message).with_help("give the number of a change with --change")
-    })?;
-    let written = advice.written(context, change)?;
+    // Change 0 is none of the table.
+    let written = advice.export(context, number.map(|number| number.wrapping_sub(1)))?;
     files::make_folder(folder)?;
     for (name, text) in written.files {
         files::write(&folder.join(name), text)?;

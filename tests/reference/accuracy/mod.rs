@@ -312,13 +312,18 @@ fn trainings() -> String {
     let rows = rows.iter().map(|one| {
         vec![
             one.training.clone(),
+            one.organisation.clone(),
             hours(one.published_gpu_hours),
             hours(one.planned_gpu_hours),
             format!("{:.2}", one.times()),
+            one.hours.clone(),
             prose(&one.source),
         ]
     });
-    table(&["training", "published GPU-hours", "planned", "times as many", "source"], rows)
+    table(
+        &["training", "organisation", "published GPU-hours", "planned", "times as many", "hours", "source"],
+        rows,
+    )
 }
 
 /// A row of a file in `results/`, by its columns.
