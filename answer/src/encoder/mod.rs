@@ -14,7 +14,7 @@ use search::encoder::{
 use serde::Serialize;
 use sim::encoder::EncoderTimeline;
 
-pub use self::report::operations;
+pub use self::report::{PUBLISHED_GAIN, operations};
 
 /// Schedules whose bubbles are searched in full where none is named: those that are shortest by rules.
 const SEARCHED: usize = 3;
@@ -70,6 +70,8 @@ pub struct EncoderAnswer {
     pub encoder_ns: u64,
     /// No step is shorter, with any placement and order on these stages.
     pub bound_ns: u64,
+    /// The least and the most gain of an encoder in bubbles that was measured and published.
+    pub published_gain: [f64; 2],
     /// By step, the shortest first; those that exceed the memory limit last.
     pub results: Vec<EncoderRow>,
     /// What was assumed, a sentence each.
@@ -153,6 +155,7 @@ impl Solver<'_> {
             model_ns,
             encoder_ns,
             bound_ns: bound.0,
+            published_gain: PUBLISHED_GAIN,
             results: self.rows.into_iter().map(|one| one.row).collect(),
             assumed: question.assumed.clone(),
             interrupted: self.context.cut_short().then_some(true),

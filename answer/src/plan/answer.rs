@@ -186,6 +186,8 @@ impl Planner<'_> {
         }
         for (plan, shortage) in plans.iter_mut().zip(shortages) {
             plan.shortage = shortage;
+            // Of memory that holds no order, no bound says anything.
+            plan.least_step = plan.least_step.filter(|_| shortage.is_none());
         }
         mark_front(&mut plans);
         Ok(PlanAnswer { searched, plans, bars, contingency: Contingency::published()? })

@@ -1,7 +1,7 @@
 //! Report of a given set-up: every part of its step and of its memory.
 
 use pipeline::Bytes;
-use plan::{Overflow, Shortage, StageMemory, number};
+use plan::{Finalist, Overflow, Shortage, StageMemory, number};
 use planning::Question;
 use question::format;
 use serde::Serialize;
@@ -162,11 +162,15 @@ pub(super) fn all(planned: &Planned) -> Vec<SetupReport> {
 /// Whether `plan` fits, in words.
 #[must_use]
 pub fn fit(plan: &Plan) -> String {
-    let Some(shortage) = plan.shortage else {
-        let (stage, held) = plan.finalist.evaluation.fullest();
-        let [may, _] = plan.memory();
-        let holds = format::size(held.sum());
-        return format!("fits: stage {stage} holds most, {holds} of {}", format::size(may));
+    fit_of(&plan.finalist, plan.shortage)
+}
+
+/// Whether `finalist`, which is short of `shortage`, fits, in words.
+pub(crate) fn fit_of(finalist: &Finalist, shortage: Option<Shortage>) -> String {
+    let Some(shortage) = shortage else {
+        let (stage, held) = finalist.evaluation.fullest();
+        let [holds, may] = [held.sum(), finalist.costed().capacities[stage]].map(format::size);
+        return format!("fits: stage {stage} holds most, {holds} of {may}");
     };
     let Shortage { overflow: Overflow { stage, needs, has }, may_hold } = shortage;
     let [needs, has] = [needs, has].map(format::size);

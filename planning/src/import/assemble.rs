@@ -58,6 +58,8 @@ impl Parts {
         };
         let mut model = self.model;
         model.vocabulary = given.vocabulary.unwrap_or(model.vocabulary);
+        let has_experts = model.experts.is_some();
+        let training = if has_experts { self.training } else { self.training.without_experts() };
         let document = Document {
             title: path.file_stem().map(|stem| stem.to_string_lossy().into_owned()),
             model: ModelDocument::Sizes(model),
@@ -75,7 +77,7 @@ impl Parts {
             cluster: vec![cluster],
             setup: self.setup,
             search: Default::default(),
-            training: self.training,
+            training,
             lengths: Default::default(),
             noise: Default::default(),
         };
