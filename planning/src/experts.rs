@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use plan::{Capacity, Experts, Imbalance, Popularity, Routing, RoutingError, Transformer};
+use plan::{Capacity, Cluster, Experts, Imbalance, Popularity, Routing, RoutingError, Transformer};
 use question::diagnostic::Diagnostic;
 use question::values::imbalance::ImbalanceKey;
 
@@ -39,8 +39,9 @@ impl Reader<'_> {
         &self,
         model: &Transformer,
         framework: Framework,
+        clusters: &[Cluster],
     ) -> Result<Imbalance, Diagnostic> {
-        self.check_experts(model)?;
+        self.check_experts(model, clusters)?;
         let imbalance = &self.document.training.imbalance;
         let capacity = self.capacity(framework)?;
         let popularity = match (imbalance, capacity) {
@@ -84,14 +85,26 @@ impl Reader<'_> {
         })
     }
 
-    /// Refuses keys about experts where `model` has none.
-    fn check_experts(&self, model: &Transformer) -> Result<(), Diagnostic> {
+    /// Refuses keys about experts of which nothing depends: where `model` has none, or no machine has a rate for them.
+    fn check_experts(&self, model: &Transformer, clusters: &[Cluster]) -> Result<(), Diagnostic> {
         let training = &self.document.training;
-        let mut given = training.given().filter(|key| OF_EXPERTS.contains(key));
-        match given.next() {
-            Some(key) => self.routed(model, &format!("training.{key}")).map(drop),
-            None => Ok(()),
+        if let Some(key) = training.given().find(|key| OF_EXPERTS.contains(key)) {
+            self.routed(model, &format!("training.{key}"))?;
         }
+        let setup = self.document.setup.as_ref();
+        if setup.is_some_and(|setup| setup.expert_tensor.is_some()) {
+            self.routed(model, "setup.expert-tensor")?;
+        }
+        let mut machines = clusters.iter().flat_map(|cluster| &cluster.parts);
+        if training.fused_experts.is_some()
+            && machines.all(|(machine, _)| machine.efficiency.fused_experts >= 1.0)
+        {
+            let message = "fused-experts changes nothing: what fused kernels save is not known of these machines";
+            let cure =
+                "take fused-experts out, or give the machine's file the efficiency fused-experts";
+            return Err(self.wrong("training.fused-experts", message.to_owned()).with_help(cure));
+        }
+        Ok(())
     }
 
     fn factor(&self, factor: f64) -> Result<Imbalance, Diagnostic> {

@@ -160,12 +160,13 @@ impl Reader<'_> {
         let packed = self.packed(model.sequence)?;
         let mut recipe = Recipe {
             attended: packed.as_ref().map_or(1.0, Packed::mean),
-            imbalance: self.imbalance(&model, framework)?,
+            imbalance: self.imbalance(&model, framework, &clusters)?,
             ..self.recipe(framework, &clusters)?
         };
         recipe.software.streams = self.streams(&model)?;
         let (software_searched, open) = self.open(recipe.software.tuning)?;
         let asked = self.setup(&model, &recipe, framework, &clusters)?;
+        self.check_reshard()?;
         let dynamic_context = self.dynamic_context(packed.as_ref(), framework, model.sequence)?;
         Ok(Question {
             title: document.title.clone().unwrap_or_else(|| "Plans".to_owned()),

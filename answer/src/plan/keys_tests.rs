@@ -102,7 +102,10 @@ const LENGTHS: &[(&str, &str)] = &[("documents", "\"lognormal:800:1.2:131072\"")
 /// The answer to `text` as JSON, without what only repeats the question; a refusal has to have a hint.
 fn answer(text: &str) -> Option<Value> {
     let path = PathBuf::from("plan.toml");
-    let host = BTreeMap::from([(path.clone(), text.as_bytes().to_vec())]);
+    let slow =
+        scenarios::MACHINES.text("h100").replace("network = \"50GB/s\"", "network = \"15GB/s\"");
+    let files = [(path.clone(), text.to_owned()), (PathBuf::from("slow.toml"), slow)];
+    let host = BTreeMap::from(files.map(|(path, text)| (path, text.into_bytes())));
     let context = Context::new(&host);
     let error = measured::memory_error().unwrap();
     let planned = planning::read(&context, &path, error).and_then(|own| super::plan(&context, own));
@@ -145,4 +148,54 @@ fn every_key_changes_the_answer_is_noted_or_is_refused_with_a_hint() {
         }
     }
     assert_eq!(silent, [""; 0]);
+    // A barrier more or less is not told by the step of 1F1B, and is said not to be.
+    let loose = answer(&format!("{DENSE}training.boundary = \"post-validation\"\n")).unwrap();
+    assert!(loose["assumptions"].to_string().contains("post-validation saves no time"), "{loose}");
+}
+
+#[test]
+fn levers_that_can_be_had_come_first_and_bounds_are_below_steps() {
+    let json = answer(&DENSE.replace("setup.tensor = 2\n", "setup.tensor = 1\n")).unwrap();
+    let names = json["levers"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap());
+    let names: Vec<&str> = names.collect();
+    assert!(names[..2].contains(&"half as much memory again"), "{names:?}");
+    assert!(names[..2].contains(&"network between nodes twice as fast"), "{names:?}");
+    // Of a set-up whose activations fit less and less, one that the bound holds no order of.
+    for microbatch in [1, 2, 8] {
+        let large = format!(
+            "tokens = 1e11\nbatch = 1024\nsequence = 8192\nmodel = {{ layers = 32, hidden = 4096, heads = 32, \
+             kv-heads = 8, ffn = 14336, vocabulary = 128256 }}\ncluster = [{{ machine = \"h100\", devices = [64] }}]\n\
+             setup.microbatch = {microbatch}\ntraining.precision = \"fp8\"\n"
+        );
+        let json = answer(&large).unwrap();
+        let own = &json["setups"][0];
+        let bound = own["step_lower_bound_ns"].as_u64();
+        assert!(bound.is_none_or(|bound| bound <= own["step_ns"].as_u64().unwrap()), "{own}");
+        assert_eq!(bound.is_some(), own["fits"].as_bool().unwrap());
+    }
+}
+
+#[test]
+fn an_order_that_hangs_on_the_network_is_said_to() {
+    let search = "\
+tokens = 1e11
+batch = 128
+sequence = 4096
+model = { layers = 32, hidden = 4096, heads = 32, kv-heads = 8, ffn = 14336, vocabulary = 128256 }
+plans = 4
+cluster = [{ machine = \"slow.toml\", devices = [64] }]
+search.pipeline = [1, 4]
+search.tensor = [1, 2]
+search.context = [1]
+search.schedule = [\"1f1b\", \"zb-v\"]
+search.software = \"as told\"
+";
+    // Replicas without a pipeline exchange more than those with one: half the network favours these.
+    let said = answer(search).unwrap()["network"].as_str().unwrap().to_owned();
+    assert!(said.contains("the network of slow") && said.contains("at half its rate"), "{said}");
+    // One plan has no order, and one node no network.
+    for (from, to) in [("plans = 4", "plans = 1"), ("devices = [64]", "devices = [8]")] {
+        let json = answer(&search.replace(from, to)).unwrap();
+        assert_eq!(json.get("network"), None, "{to}");
+    }
 }

@@ -59,3 +59,51 @@ impl TrainingMemory {
         }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::PathBuf;
+
+    use question::Context;
+    use question::rl::RlKeys;
+
+    use crate::rl::{RlAnswer, rl};
+
+    fn ask(machine: &str, devices: u64) -> RlAnswer {
+        let host: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::new();
+        let keys = RlKeys {
+            model: Some("qwen2.5-7b".into()),
+            machine: Some(machine.to_owned()),
+            devices,
+            prompts: 16,
+            responses: 2,
+            steps: 1,
+            ..RlKeys::default()
+        };
+        rl(&Context::new(&host), &keys).unwrap()
+    }
+
+    #[test]
+    fn training_that_does_not_fit_is_said_in_the_words_of_plans() {
+        let small = ask("h100", 1);
+        let memory = small.training_memory.as_ref().unwrap();
+        assert!(!memory.may_fit && memory.memory_shortfall_bytes > Some(50 << 30), "{memory:?}");
+        assert!(memory.verdict.starts_with("training does not fit: stage 0 needs 1"), "{memory:?}");
+        // Weights, gradients and the optimizer's state of 7.6 B parameters, 18 bytes each.
+        assert!((120..180).contains(&(memory.bytes >> 30)), "{memory:?}");
+        let fits = ask("h100", 8).training_memory.unwrap();
+        assert!(fits.fits && fits.bytes < memory.bytes / 3, "{fits:?}");
+    }
+
+    #[test]
+    fn steps_have_the_digits_and_the_range_of_their_evidence() {
+        let [known, unknown] = ["h100", "mi300x"].map(|machine| ask(machine, 8));
+        let [low, high] = known.step_range_ns;
+        assert!(known.step_ns < low && low < high && high < 2 * known.step_ns);
+        assert!(known.measured && !unknown.measured);
+        let [known, unknown] = [known, unknown].map(|one| format!("{:?}", one.sheet()));
+        assert!(known.contains("five of verl on H20") && !known.contains("nothing is measured"));
+        assert!(unknown.contains("nothing is measured on mi300x"), "{unknown}");
+    }
+}
