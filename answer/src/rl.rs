@@ -22,7 +22,7 @@ pub use self::memory::TrainingMemory;
 
 /// Published steps over their predictions, the least and the most: five steps of verl with a model of 7B on 16 to 128
 /// devices (docs/how-to/rl.md).
-const PUBLISHED: [f64; 2] = [1.16, 1.47];
+const PUBLISHED: [f64; 2] = [1.15, 1.48];
 /// The devices that these steps ran on.
 const PUBLISHED_DEVICE: &str = "H20 ";
 

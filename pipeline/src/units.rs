@@ -430,7 +430,7 @@ mod tests {
         let message = |text: &str| text.parse::<Nanos>().unwrap_err().to_string();
         assert!(message("12").contains("no unit") && message("12").contains("12ms"));
         assert!(message("1e3").contains("no unit") && message("1e3").contains("1e3ms"));
-        assert!(message("12h").contains("unknown unit `h`"));
+        assert!(message("12d").contains("unknown unit `d`"));
         assert!(message("-1ms").contains("negative"));
         for text in ["0.5ns", "1e-10s", "1e-99999999999999999999s"] {
             assert!(message(text).contains("finer than one nanosecond"), "{text}");

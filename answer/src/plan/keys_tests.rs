@@ -7,6 +7,8 @@ use planning::{LengthsDocument, NoiseDocument, SetupDocument, TrainingDocument};
 use question::Context;
 use serde_json::Value;
 
+use super::Planned;
+
 /// Groups of every kind, so that every key has something to act on.
 const DENSE: &str = "\
 tokens = 1e11
@@ -99,8 +101,8 @@ const NOISE: &[(&str, &str)] = &[
 ];
 const LENGTHS: &[(&str, &str)] = &[("documents", "\"lognormal:800:1.2:131072\""), ("seed", "7")];
 
-/// The answer to `text` as JSON, without what only repeats the question; a refusal has to have a hint.
-fn answer(text: &str) -> Option<Value> {
+/// The answer to `text`; a refusal has to have a hint.
+fn planned(text: &str) -> Option<Planned> {
     let path = PathBuf::from("plan.toml");
     let slow =
         scenarios::MACHINES.text("h100").replace("network = \"50GB/s\"", "network = \"15GB/s\"");
@@ -109,7 +111,12 @@ fn answer(text: &str) -> Option<Value> {
     let context = Context::new(&host);
     let error = measured::memory_error().unwrap();
     let planned = planning::read(&context, &path, error).and_then(|own| super::plan(&context, own));
-    let planned = planned.map_err(|error| assert!(error.help.is_some(), "{text}{error:?}")).ok()?;
+    planned.map_err(|error| assert!(error.help.is_some(), "{text}{error:?}")).ok()
+}
+
+/// The answer to `text` as JSON, without what only repeats the question.
+fn answer(text: &str) -> Option<Value> {
+    let planned = planned(text)?;
     let mut json = serde_json::to_value(planned).unwrap();
     for plan in json["plans"].as_array_mut().unwrap() {
         plan.as_object_mut().unwrap().remove("boundary");
@@ -197,5 +204,22 @@ search.software = \"as told\"
     for (from, to) in [("plans = 4", "plans = 1"), ("devices = [64]", "devices = [8]")] {
         let json = answer(&search.replace(from, to)).unwrap();
         assert_eq!(json.get("network"), None, "{to}");
+    }
+}
+
+#[test]
+fn torch_gets_fewer_microbatches_than_stages_as_a_file() {
+    for (schedule, batch, is_file) in
+        [("gpipe", 2, true), ("1f1b", 2, true), ("gpipe", 4, false), ("1f1b", 8, false)]
+    {
+        let text = format!(
+            "tokens = 1e11\nbatch = {batch}\nsequence = 2048\nmodel = {{ layers = 8, hidden = 2048, heads = 16, \
+             kv-heads = 8, ffn = 8192, vocabulary = 32000 }}\ncluster = [{{ machine = \"h100\", devices = [4] }}]\n\
+             setup.pipeline = 4\nsetup.schedule = \"{schedule}\"\n"
+        );
+        let files = super::export::exported(&planned(&text).unwrap()).unwrap().files;
+        assert_eq!(files.iter().any(|(name, _)| name == "schedule.csv"), is_file, "{text}");
+        let framework = format!("framework = \"torchtitan\"\n{text}");
+        assert_eq!(planned(&framework).is_none(), is_file, "{text}");
     }
 }

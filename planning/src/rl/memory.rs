@@ -14,6 +14,9 @@ use crate::training::RESERVED;
 /// Microbatches for each stage of a pipeline: with this many, stages hold the most that they ever do.
 const MICROBATCHES: u64 = 4;
 
+/// Tokens of a microbatch beyond which no device holds one.
+const MOST_TOKENS: u64 = 1 << 30;
+
 /// The training of the policy as a set-up of the planner.
 pub struct TrainingSetup {
     model: Transformer,
@@ -73,7 +76,10 @@ impl Reader<'_> {
         let layers = layers.iter().map(|chunk| chunk.end - chunk.start).collect();
         TrainingSetup {
             // Causal balance cuts a sequence into two parts for each device.
-            model: self.samples.model.with_sequence(tokens.max(1).next_multiple_of(2 * context)),
+            model: self
+                .samples
+                .model
+                .with_sequence(tokens.clamp(1, MOST_TOKENS).next_multiple_of(2 * context)),
             recipe: Recipe {
                 batch: data.saturating_mul(microbatches),
                 gradient_bytes: 4,
