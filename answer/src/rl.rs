@@ -1,6 +1,7 @@
 //! A step of reinforcement learning: its phases, where devices wait, and what levers would save.
 
 mod levers;
+mod memory;
 
 use fsdp::CostModel;
 use fsdp::rl::{Mean, Trainer};
@@ -14,7 +15,16 @@ use question::sheet::Sheet;
 use question::values::packing::PlacementKey;
 use question::{Diagnostic, format};
 
+use crate::plan::tables::unmeasured_step;
+
 pub use self::levers::LeverRow;
+pub use self::memory::TrainingMemory;
+
+/// Published steps over their predictions, the least and the most: five steps of verl with a model of 7B on 16 to 128
+/// devices (docs/how-to/rl.md).
+const PUBLISHED: [f64; 2] = [1.15, 1.48];
+/// The devices that these steps ran on.
+const PUBLISHED_DEVICE: &str = "H20 ";
 
 /// A phase of a step.
 #[derive(Serialize, Clone, Debug)]
@@ -88,7 +98,7 @@ impl PipelinesRow {
             1 => String::new(),
             chunks => format!(" of {chunks} chunks"),
         };
-        let exchange = format::time(Nanos(*exchange_ns));
+        let exchange = format::rounded_time(Nanos(*exchange_ns));
         let stage = if *stages == 1 { "stage" } else { "stages" };
         format!(
             "{replicas} replicas of {stages} {stage}{chunks}, {schedule}; gradients exchanged in {exchange} an update\n"
@@ -120,6 +130,13 @@ pub struct RlAnswer {
     pub steps: u64,
     /// The mean step.
     pub step_ns: u64,
+    /// The shortest and the longest step that published steps over their predictions make of it.
+    pub step_range_ns: [u64; 2],
+    /// Whether steps were measured on devices of this generation.
+    pub measured: bool,
+    /// The memory of a device while the policy is trained; absent where the planner knows no such set-up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub training_memory: Option<TrainingMemory>,
     /// Responses of a step that are trained on.
     pub responses: f64,
     /// Tokens of prompts and responses that are trained on, per second.
@@ -140,6 +157,9 @@ pub struct RlAnswer {
     /// What was assumed, a sentence each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub assumed: Vec<String>,
+    /// The name of the machine.
+    #[serde(skip)]
+    machine: String,
     /// `Some(true)` after a stop: over the steps and levers that were done by then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<bool>,
@@ -158,6 +178,11 @@ fn share(part: u128, all: u128) -> f64 {
 /// The mean over steps.
 fn mean(sum: u128, of: &Mean) -> u64 {
     u64::try_from(sum / u128::from(of.steps.max(1))).unwrap_or(u64::MAX)
+}
+
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Positive, and rough.
+fn times_as_long(step: u64, times: f64) -> u64 {
+    (step as f64 * times) as u64
 }
 
 /// The phases that have a time, in their order.
@@ -232,12 +257,20 @@ pub fn rl(context: &Context<'_>, keys: &RlKeys) -> Result<RlAnswer, Diagnostic> 
         let message = "no response ends within the steps: give a larger --rollout-budget";
         return Err(Diagnostic::new(message).about("rollout-budget"));
     };
+    let memory = |asked: &Asked| TrainingMemory::of(&asked.training, keys.strategy);
+    let training_memory = memory(&question)?;
+    let may_fit = training_memory.as_ref().is_none_or(|own| own.may_fit);
+    let machine = question.training.machine();
+    let device = machine.device.as_deref().unwrap_or_default();
     let mut rows = Vec::new();
     for lever in levers {
         if context.stopped() {
             break;
         }
-        let ran = asked(context, &lever.keys).and_then(|asked| run(&asked));
+        let ran = asked(context, &lever.keys).and_then(|asked| match memory(&asked)? {
+            Some(own) if may_fit && !own.may_fit => Err(Diagnostic::new(own.verdict)),
+            _ => run(&asked),
+        });
         rows.push(LeverRow::new(lever, ran, base));
     }
     let [rollout_devices, training_devices] = question.devices;
@@ -247,6 +280,10 @@ pub fn rl(context: &Context<'_>, keys: &RlKeys) -> Result<RlAnswer, Diagnostic> 
         placement: keys.placement.name(),
         steps: of.steps,
         step_ns: mean(of.time, &of),
+        step_range_ns: PUBLISHED.map(|times| times_as_long(mean(of.time, &of), times)),
+        measured: device.starts_with(PUBLISHED_DEVICE) || measured::is_measured(device),
+        machine: machine.name.clone(),
+        training_memory,
         responses: share(u128::from(of.responses), u128::from(of.steps)),
         tokens_per_second: 1e9 * share(u128::from(of.tokens), of.time),
         phases: phases(&of),
@@ -284,7 +321,7 @@ impl RlAnswer {
     /// The tables for people.
     #[must_use]
     pub fn sheet(&self) -> Sheet {
-        let time = |nanos: u64| format::time(Nanos(nanos));
+        let time = |nanos: u64| format::rounded_time(Nanos(nanos));
         let phase = |row: &PhaseRow| {
             vec![row.phase.to_owned(), time(row.time_ns), format::percent(row.share)]
         };
@@ -292,6 +329,7 @@ impl RlAnswer {
         let phases = self.phases.iter().map(phase).chain([step]);
         let sheet = Sheet::table(&["phase", "time", "of the step"], phases)
             .and_text("\n")
+            .and_text(self.confidence())
             .and_text(self.in_words());
         let sheet = match self.levers.is_empty() {
             true => sheet,
@@ -299,6 +337,22 @@ impl RlAnswer {
         };
         let assumed = self.assumed.iter().map(|one| format!("assumed: {one}\n"));
         sheet.and_text(assumed.collect::<String>())
+    }
+
+    /// How far the step may be off, and whether the training fits.
+    fn confidence(&self) -> String {
+        let [low, high] = self.step_range_ns.map(|step| format::rounded_time(Nanos(step)));
+        let [least, most] = PUBLISHED;
+        let unmeasured = match self.measured {
+            true => String::new(),
+            false => format!("{}\n", unmeasured_step(&self.machine)),
+        };
+        let memory = self.training_memory.as_ref();
+        let memory = memory.map_or_else(String::new, |memory| format!("{}\n", memory.verdict));
+        format!(
+            "error: the published steps that this was held against, five of verl on H20, took {least} to {most} times as \
+             long as predicted: {low} to {high} here\n{unmeasured}{memory}"
+        )
     }
 
     fn in_words(&self) -> String {
@@ -324,12 +378,12 @@ impl RlAnswer {
              {preempted}\n\
              tail of the rollout, nine of ten responses done: {}, {} of it; engines idle {}\n\
              {pipelines}{:.0} updates of a step, {:.2} microbatches of a {group} each, devices idle {}\n",
-            self.tokens_per_second,
+            format::three_digits(self.tokens_per_second),
             self.responses,
-            self.rollout.tokens_per_second,
+            format::three_digits(self.rollout.tokens_per_second),
             self.rollout.mean_sequences,
             self.rollout.most_sequences,
-            format::time(Nanos(tail_ns)),
+            format::rounded_time(Nanos(tail_ns)),
             format::percent(tail_share),
             format::percent(idle_rate),
             self.update.updates,

@@ -329,7 +329,10 @@ fn errors_of(machine: &Machine) -> Result<Vec<SetErrors>, Diagnostic> {
         if machine.device.as_deref() != Some(rows::device(text)) {
             continue;
         }
-        let (set, rows) = sets::read(&path, text, machine)?;
+        let (set, rows, left_out) = sets::read(&path, text, machine)?;
+        if let Some(cause) = left_out.first() {
+            return Err(Diagnostic::unreadable(&path, cause));
+        }
         all.extend(by_kind(set.name, &rows));
     }
     Ok(all)

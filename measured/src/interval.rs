@@ -62,6 +62,12 @@ impl<'a> Words<'a> {
     }
 }
 
+/// Whether steps were measured on devices of the generation of `device`.
+#[must_use]
+pub fn is_measured(device: &str) -> bool {
+    Words::of(device).generation().is_some()
+}
+
 /// Which measured steps tell the distance of a step, from the narrowest to the widest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -25,13 +25,13 @@ use std::path::{Path, PathBuf};
 
 use planning::machines;
 use question::sheet::Sheet;
-use question::{Context, Diagnostic};
+use question::{Context, Diagnostic, quote};
 use serde::{Deserialize, Serialize};
 
 pub use self::calibrated::{CalibratedErrors, Change};
 pub use self::coverage::Coverage;
 pub use self::error_bar::{ErrorBar, StepAsked, interval_in_words, interval_of_kind};
-pub use self::interval::{Level, Step};
+pub use self::interval::{Level, Step, is_measured};
 pub use self::memory_error::memory_error;
 pub use self::row::Row;
 pub use self::set_errors::SetErrors;
@@ -68,6 +68,9 @@ pub struct ValidatedSet {
     pub set: &'static str,
     /// Every quantity of every run.
     pub rows: Vec<Row>,
+    /// The rows that cannot be predicted, each with the reason.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
     /// The errors of each quantity, with their limits.
     pub bars: Vec<Bar>,
     /// The errors on iterations, by kind.
@@ -159,7 +162,7 @@ impl Validated {
 /// Predicts all measurements that `question` asks about.
 ///
 /// # Errors
-/// If a file cannot be read, has an unknown header or device, or has a run that cannot be predicted.
+/// If a file cannot be read, has an unknown header or device, or has no run that can be predicted.
 pub fn validate(
     context: &Context<'_>,
     question: &ValidationQuestion,
@@ -174,6 +177,10 @@ pub fn validate(
     }
     let sets = texts.iter().map(|(path, text)| validated(path, text));
     let mut sets: Vec<ValidatedSet> = sets.collect::<Result<_, _>>()?;
+    for ((path, _), set) in texts.iter().zip(&sets) {
+        let warn = |row: &String| context.warn(format!("{}: left out: {row}", quote::path(path)));
+        set.left_out.iter().for_each(warn);
+    }
     let today = if question.built_in { Some(today::built_in()?) } else { None };
     let today = today.map(|(own, today)| {
         sets.extend(own);
@@ -195,10 +202,11 @@ fn validated(path: &Path, text: &str) -> Result<ValidatedSet, Diagnostic> {
     if let Some(source) = today::Source::of(text) {
         return today::file(path, source, text);
     }
-    let (set, rows) = sets::read(path, text, &machines::of_device(rows::device(text))?)?;
+    let machine = machines::of_device(rows::device(text))?;
+    let (set, rows, left_out) = sets::read(path, text, &machine)?;
     let bars = set.quantities.iter().map(|one| bar(set, one, &rows)).collect();
     let kinds = error_bar::by_kind(set.name, &rows);
-    Ok(ValidatedSet { set: set.name, rows, bars, kinds, coverage: Vec::new() })
+    Ok(ValidatedSet { set: set.name, rows, left_out, bars, kinds, coverage: Vec::new() })
 }
 
 /// The bar of one quantity of a set over `rows`.
@@ -282,6 +290,40 @@ mod tests {
         assert_eq!(own.sets[0], built_in().next().unwrap());
         let csv = String::from_utf8(own.csv().unwrap()).unwrap();
         assert!(csv.starts_with("set,run,quantity,") && csv.lines().count() == 11, "{csv}");
+    }
+
+    #[test]
+    fn a_row_that_cannot_be_predicted_leaves_the_others() {
+        for (file, from, to) in [
+            ("megatron2021.csv", "\n39.1,64,", "\n39.1,many,"),
+            ("megatron2021.csv", "\n39.1,64,", "\n39.1,64,1,"),
+            (
+                "today-torchtitan.csv",
+                ",256,8,32,8,1,1,,16,512,8192,fp8,on,on,",
+                ",many,8,32,8,1,1,,16,512,8192,fp8,on,on,",
+            ),
+            (
+                "today-torchtitan.csv",
+                ",256,8,32,8,1,1,,16,512,8192,fp8,on,on,",
+                ",256,8,32,8,1,1,,16,512,8192,fp8,on,on,,",
+            ),
+        ] {
+            let text = PAPER.text(file);
+            assert!(text.contains(from), "{file}");
+            let path = PathBuf::from(file);
+            let host = BTreeMap::from([(path.clone(), text.replacen(from, to, 1).into())]);
+            let question = ValidationQuestion { built_in: false, files: vec![path.clone()] };
+            let own = validate(&Context::new(&host), &question).unwrap().sets.remove(0);
+            let whole = validated(&path, text).unwrap();
+            assert_eq!((whole.left_out.len(), own.left_out.len()), (0, 1), "{file}");
+            assert!(own.left_out[0].starts_with("row "), "{:?}", own.left_out);
+            let lost =
+                whole.rows.iter().filter(|row| !own.rows.iter().any(|one| one.run == row.run));
+            assert!(
+                own.rows.len() < whole.rows.len()
+                    && lost.count() + own.rows.len() == whole.rows.len()
+            );
+        }
     }
 
     #[test]

@@ -56,7 +56,7 @@ mod tests {
         let mut all = Vec::new();
         for (path, text) in sets::SETS.iter().filter_map(Set::source) {
             let machine = machines::of_device(rows::device(text)).unwrap();
-            let (set, rows) = sets::read(&path, text, &machine).unwrap();
+            let (set, rows, _) = sets::read(&path, text, &machine).unwrap();
             all.extend(by_kind(set.name, &rows));
             let memory = rows.iter().filter(|row| row.quantity == MEMORY);
             all.extend(grouped(set.name, memory.map(|row| (MEMORY, row))));

@@ -1,5 +1,6 @@
 //! Context of measurements, read and predicted.
 
+use std::cell::RefCell;
 use std::path::Path;
 
 use pipeline::{Bytes, Family};
@@ -32,12 +33,14 @@ pub(super) fn device(text: &str) -> &str {
 pub(super) struct Reader<'a> {
     path: &'a Path,
     text: String,
+    /// The rows that cannot be predicted, each with the reason.
+    pub(super) left_out: RefCell<Vec<String>>,
 }
 
 impl<'a> Reader<'a> {
     /// The file at `path` with that `text`.
     pub(super) fn new(path: &'a Path, text: &str) -> Self {
-        Self { path, text: uncommented(text) }
+        Self { path, text: uncommented(text), left_out: RefCell::default() }
     }
 
     /// The line that names the columns.
@@ -45,20 +48,29 @@ impl<'a> Reader<'a> {
         self.text.lines().next().unwrap_or_default()
     }
 
-    /// All rows, each predicted by `predict`, which gets its index.
+    /// All rows, each predicted by `predict`, which gets its index; those that cannot be are left out.
+    ///
+    /// # Errors
+    /// If none can be predicted.
     pub(super) fn each<T: DeserializeOwned + Sync + Send>(
         &self,
         predict: impl Fn(&T, usize) -> Result<Vec<Row>, String> + Sync,
     ) -> Result<Vec<Row>, Diagnostic> {
-        let wrong = |line: usize, cause: String| {
-            Diagnostic::unreadable(self.path, &format!("row {}: {cause}", line + 1))
+        let rows = records::<T>(&self.text);
+        let one = |(at, row): (usize, Result<T, String>)| {
+            let rows = row.and_then(|row| predict(&row, at)).and_then(check);
+            rows.map_err(|cause| format!("row {}: {cause}", at + 1))
         };
-        let rows = table::<T>(&self.text).map_err(|cause| wrong(0, cause))?;
-        let predicted = rows
-            .par_iter()
-            .enumerate()
-            .map(|(at, row)| predict(row, at).and_then(check).map_err(|cause| wrong(at, cause)));
-        Ok(predicted.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+        let rows: Vec<_> = rows.into_par_iter().enumerate().map(one).collect();
+        let (good, bad): (Vec<_>, Vec<_>) = rows.into_iter().partition(Result::is_ok);
+        let bad: Vec<String> = bad.into_iter().filter_map(Result::err).collect();
+        match bad.first().filter(|_| good.is_empty()) {
+            Some(cause) => Err(Diagnostic::unreadable(self.path, cause)),
+            None => {
+                *self.left_out.borrow_mut() = bad;
+                Ok(good.into_iter().flatten().flatten().collect())
+            }
+        }
     }
 }
 
@@ -80,10 +92,14 @@ fn check(rows: Vec<Row>) -> Result<Vec<Row>, String> {
 }
 
 pub(super) fn table<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, String> {
+    records(text).into_iter().collect()
+}
+
+/// The rows of a table, each by itself.
+pub(super) fn records<T: DeserializeOwned>(text: &str) -> Vec<Result<T, String>> {
     let text = uncommented(text);
     let mut reader = csv::Reader::from_reader(text.as_bytes());
-    let rows = reader.deserialize().collect::<Result<Vec<T>, _>>();
-    rows.map_err(|error| error.to_string())
+    reader.deserialize().map(|row| row.map_err(|error| error.to_string())).collect()
 }
 
 pub(super) fn gpt(

@@ -146,20 +146,20 @@ impl Set {
     }
 }
 
+/// A set, the rows of a file of it, and those that cannot be predicted, each with the reason.
+pub(super) type ReadSet = (&'static Set, Vec<Row>, Vec<String>);
+
 /// Reads the file of measurements at `path`, knows its set by its header, and predicts every row on
 /// `machine`. Of several sets whose columns are there, it is the one with the most.
-pub(super) fn read(
-    path: &Path,
-    text: &str,
-    machine: &Machine,
-) -> Result<(&'static Set, Vec<Row>), Diagnostic> {
+pub(super) fn read(path: &Path, text: &str, machine: &Machine) -> Result<ReadSet, Diagnostic> {
     let reader = Reader::new(path, text);
     let is_known = |set: &&Set| set.columns.iter().all(|column| reader.header().contains(column));
     let Some(set) = SETS.iter().filter(is_known).max_by_key(|set| set.columns.len()) else {
         let cause = "its header is that of no measurements known here";
         return Err(Diagnostic::unreadable(path, cause));
     };
-    Ok((set, (set.predict)(&reader, machine)?))
+    let rows = (set.predict)(&reader, machine)?;
+    Ok((set, rows, reader.left_out.into_inner()))
 }
 
 #[cfg(test)]
@@ -173,7 +173,7 @@ mod tests {
         for set in SETS {
             let Some((path, text)) = set.source() else { continue };
             let machine = machines::of_device(super::super::rows::device(text)).unwrap();
-            let (found, rows) = read(&path, text, &machine).unwrap();
+            let (found, rows, _) = read(&path, text, &machine).unwrap();
             assert_eq!(found.name, set.name);
             let is_held = |row: &Row| set.quantities.iter().any(|one| one.quantity == row.quantity);
             assert!(!rows.is_empty() && rows.iter().all(is_held), "{}", set.name);

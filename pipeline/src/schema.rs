@@ -16,7 +16,7 @@ macro_rules! number {
 }
 
 /// The pattern of a time, to stand between `^` and `$`.
-pub const TIME: &str = number!(r"\s*([num\u00b5\u03bc]?s|[NUM]?S)\s*");
+pub const TIME: &str = number!(r"\s*([num\u00b5\u03bc]?s|[NUM]?S|min|MIN|h|H)\s*");
 /// The pattern of a size.
 const SIZE: &str = number!(r"\s*([kmgt]?b|[kKMGT]?B|[kmgt]ib|[KMGT]iB|[KMGT]IB)\s*");
 /// The pattern of a size over that of the activations of p microbatches.
@@ -44,7 +44,7 @@ macro_rules! quantity {
 }
 
 quantity! {
-    Nanos: "Time", "A time in ns, us, ms or s, to the nanosecond.",
+    Nanos: "Time", "A time in ns, us, ms, s, min or h, to the nanosecond.",
         format!("^{TIME}$"), ["29.718ms", "500us", "1e-3s"];
     Bytes: "Size", "A size in B, kB, MB, GB, TB, KiB, MiB, GiB or TiB.",
         format!(r"^{SIZE}$"), ["38GiB", "40GB"];

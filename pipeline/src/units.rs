@@ -126,6 +126,9 @@ pub enum UnitError {
 }
 
 const TIMES: [(&str, u64); 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
+/// Units that are read and never written: no decimal fraction of them is a whole second.
+const LONG_TIMES: [(&str, u64); 6] =
+    [TIMES[0], TIMES[1], TIMES[2], TIMES[3], ("min", 60_000_000_000), ("h", 3_600_000_000_000)];
 const SIZES: [(&str, u64); 9] = [
     ("B", 1),
     ("kB", 1_000),
@@ -153,8 +156,8 @@ struct Quantity {
 }
 
 const TIME: Quantity = Quantity {
-    units: &TIMES,
-    listed: "ns us ms s",
+    units: &LONG_TIMES,
+    listed: "ns us ms s min h",
     example: "29.718ms",
     max: MAX_NANOS,
     max_text: "1000000s",
@@ -391,6 +394,10 @@ mod tests {
         for text in ["500us", "500\u{b5}s", "500\u{3bc}s", "500 US", "5e2us", "0.5MS", "5E-4s"] {
             assert_eq!(text.parse(), Ok(Nanos(500_000)), "{text}");
         }
+        for text in ["1.5h", "90min", "90 MIN", "5400s", "1.5H"] {
+            assert_eq!(text.parse(), Ok(Nanos(5_400_000_000_000)), "{text}");
+        }
+        assert_eq!(Nanos(7_200_000_000_000).to_string(), "7200s");
         for text in ["40gb", "40GB", "4e1GB", "+40 gb", "0.04tb", "40000000kb", "40_000MB"] {
             assert_eq!(text.parse(), Ok(Bytes(40_000_000_000)), "{text}");
         }
@@ -423,7 +430,7 @@ mod tests {
         let message = |text: &str| text.parse::<Nanos>().unwrap_err().to_string();
         assert!(message("12").contains("no unit") && message("12").contains("12ms"));
         assert!(message("1e3").contains("no unit") && message("1e3").contains("1e3ms"));
-        assert!(message("12h").contains("unknown unit `h`"));
+        assert!(message("12d").contains("unknown unit `d`"));
         assert!(message("-1ms").contains("negative"));
         for text in ["0.5ns", "1e-10s", "1e-99999999999999999999s"] {
             assert!(message(text).contains("finer than one nanosecond"), "{text}");

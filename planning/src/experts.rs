@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use plan::{Capacity, Experts, Imbalance, Popularity, Routing, RoutingError, Transformer};
+use plan::{Capacity, Cluster, Experts, Imbalance, Popularity, Routing, RoutingError, Transformer};
 use question::diagnostic::Diagnostic;
 use question::values::imbalance::ImbalanceKey;
 
+use crate::document::TrainingDocument;
 use crate::framework::Framework;
 use crate::reader::Reader;
 
@@ -17,15 +18,32 @@ const MAX_FILE: u64 = 16 << 20;
 /// The most counts of a file.
 const MAX_COUNTS: usize = 1 << 20;
 
+impl TrainingDocument {
+    /// The same without the keys that are about experts.
+    pub(crate) fn without_experts(self) -> Self {
+        Self {
+            dispatcher: None,
+            overlap_experts: None,
+            fused_experts: None,
+            imbalance: None,
+            capacity_factor: None,
+            pad_to_capacity: None,
+            ..self
+        }
+    }
+}
+
 impl Reader<'_> {
     /// The load imbalance of experts in set-ups of `model`.
     pub(crate) fn imbalance(
         &self,
         model: &Transformer,
         framework: Framework,
+        clusters: &[Cluster],
     ) -> Result<Imbalance, Diagnostic> {
+        self.check_experts(model, clusters)?;
         let imbalance = &self.document.training.imbalance;
-        let capacity = self.capacity(model, framework)?;
+        let capacity = self.capacity(framework)?;
         let popularity = match (imbalance, capacity) {
             (None, None) => return Ok(Imbalance::default()),
             (Some(ImbalanceKey::Factor(factor)), None) => return self.factor(*factor),
@@ -67,6 +85,28 @@ impl Reader<'_> {
         })
     }
 
+    /// Refuses keys about experts of which nothing depends: where `model` has none, or no machine has a rate for them.
+    fn check_experts(&self, model: &Transformer, clusters: &[Cluster]) -> Result<(), Diagnostic> {
+        let training = &self.document.training;
+        if let Some(key) = training.given().find(|key| OF_EXPERTS.contains(key)) {
+            self.routed(model, &format!("training.{key}"))?;
+        }
+        let setup = self.document.setup.as_ref();
+        if setup.is_some_and(|setup| setup.expert_tensor.is_some()) {
+            self.routed(model, "setup.expert-tensor")?;
+        }
+        let mut machines = clusters.iter().flat_map(|cluster| &cluster.parts);
+        if training.fused_experts.is_some()
+            && machines.all(|(machine, _)| machine.efficiency.fused_experts >= 1.0)
+        {
+            let message = "fused-experts changes nothing: what fused kernels save is not known of these machines";
+            let cure =
+                "take fused-experts out, or give the machine's file the efficiency fused-experts";
+            return Err(self.wrong("training.fused-experts", message.to_owned()).with_help(cure));
+        }
+        Ok(())
+    }
+
     fn factor(&self, factor: f64) -> Result<Imbalance, Diagnostic> {
         if (1.0..=MOST_IMBALANCE).contains(&factor) {
             return Ok(Imbalance::Factor(factor));
@@ -76,11 +116,7 @@ impl Reader<'_> {
     }
 
     /// The capacity of experts, if one is given.
-    fn capacity(
-        &self,
-        model: &Transformer,
-        framework: Framework,
-    ) -> Result<Option<Capacity>, Diagnostic> {
+    fn capacity(&self, framework: Framework) -> Result<Option<Capacity>, Diagnostic> {
         let training = &self.document.training;
         let padded = training.pad_to_capacity.unwrap_or(false);
         let Some(factor) = training.capacity_factor else {
@@ -92,7 +128,6 @@ impl Reader<'_> {
             }
             return Ok(None);
         };
-        self.routed(model, CAPACITY)?;
         if framework == Framework::Torchtitan {
             let message = "torchtitan drops no tokens: it has no capacity of experts".to_owned();
             let cure = "take capacity-factor out, or write framework = \"megatron\"";
@@ -148,6 +183,15 @@ impl Reader<'_> {
     }
 }
 
+/// The keys of `[training]` that say nothing of a model without experts.
+const OF_EXPERTS: [&str; 6] = [
+    "dispatcher",
+    "overlap-experts",
+    "fused-experts",
+    "imbalance",
+    "capacity-factor",
+    "pad-to-capacity",
+];
 const IMBALANCE: &str = "training.imbalance";
 const CAPACITY: &str = "training.capacity-factor";
 const PADDED: &str = "training.pad-to-capacity";

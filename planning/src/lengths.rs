@@ -149,7 +149,14 @@ impl Reader<'_> {
     /// The sequences of the table `[lengths]`, if there is one.
     pub(crate) fn packed(&self, sequence: u64) -> Result<Option<Packed>, Diagnostic> {
         let LengthsDocument { documents, seed } = &self.document.lengths;
-        let Some(documents) = documents else { return Ok(None) };
+        let Some(documents) = documents else {
+            if seed.is_some() {
+                let message = "seed draws the lengths of documents, which are not given";
+                let cure = "give documents, or take seed out";
+                return Err(self.wrong("lengths.seed", message.to_owned()).with_help(cure));
+            }
+            return Ok(None);
+        };
         if self.document.attention.as_deref() == Some("core") {
             let message =
                 "attention = \"core\" computes all pairs of tokens, whatever the documents";

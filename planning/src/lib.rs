@@ -159,7 +159,7 @@ impl Reader<'_> {
         let noise = self.noise(&clusters)?;
         let packed = self.packed(model.sequence)?;
         let attended = packed.as_ref().map_or(1.0, Packed::mean);
-        let imbalance = self.imbalance(&model, framework)?;
+        let imbalance = self.imbalance(&model, framework, &clusters)?;
         let streams = self.streams(&model)?;
         let recipe_of = |tuning| {
             let imbalance = imbalance.clone();
@@ -172,6 +172,7 @@ impl Reader<'_> {
         let stock = is_open.then(|| recipe_of(Some(Tuning::Stock))).transpose()?;
         let (software_searched, open) = self.open(recipe.software.tuning)?;
         let asked = self.setup(&model, &recipe, framework, &clusters)?;
+        self.check_reshard()?;
         let dynamic_context = self.dynamic_context(packed.as_ref(), framework, model.sequence)?;
         Ok(Question {
             title: document.title.clone().unwrap_or_else(|| "Plans".to_owned()),

@@ -266,7 +266,7 @@ fn rate(bytes_per_second: f64) -> Result<Bandwidth, Diagnostic> {
     Bandwidth::new(whole).map_err(|fault| Diagnostic::new(fault.to_string()))
 }
 
-const fn recompute_of(key: RecomputeKey) -> Recompute {
+pub(crate) const fn recompute_of(key: RecomputeKey) -> Recompute {
     match key {
         RecomputeKey::Full => Recompute::Full,
         RecomputeKey::None => Recompute::None,

@@ -17,6 +17,24 @@ pub fn time(nanos: Nanos) -> String {
     }
 }
 
+/// `value` with three significant digits.
+pub fn three_digits(value: f64) -> f64 {
+    format!("{value:.2e}").parse().unwrap_or(value)
+}
+
+/// A time with three significant digits.
+pub fn rounded_time(nanos: Nanos) -> String {
+    let units = [("s", 1e9), ("ms", 1e6), ("us", 1e3)];
+    #[allow(clippy::cast_precision_loss)] // Of three digits.
+    let nanos = three_digits(nanos.0 as f64);
+    let Some((name, unit)) = units.into_iter().find(|(_, unit)| nanos >= *unit) else {
+        return format!("{nanos} ns");
+    };
+    let value = nanos / unit;
+    let decimals = if value < 10.0 { 2 } else { usize::from(value < 100.0) };
+    format!("{value:.decimals$} {name}")
+}
+
 /// A length of time as people say it.
 pub fn length(time: Duration) -> String {
     let seconds = time.as_secs();
@@ -110,6 +128,22 @@ pub fn signed_percent(rate: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rounded_times_have_three_digits() {
+        for (nanos, text) in [
+            (0, "0 ns"),
+            (999, "999 ns"),
+            (1_004, "1.00 us"),
+            (39_806_000, "39.8 ms"),
+            (999_600_000, "1.00 s"),
+            (5_784_482_000, "5.78 s"),
+            (417_355_000_000, "417 s"),
+            (41_735_500_000_000, "41700 s"),
+        ] {
+            assert_eq!(rounded_time(Nanos(nanos)), text);
+        }
+    }
 
     #[test]
     fn long_text_goes_on_in_indented_lines() {

@@ -250,11 +250,11 @@ fn bad_times() {
         let line = format!("{SMALL} --schedule 1f1b --backward-input 1ms --backward-weight 1ms");
         debubble(line.split_whitespace().chain(["--forward", text]))
     };
-    refused(&time("12"), &["--forward", "`12` has no unit", "ns us ms s"]);
+    refused(&time("12"), &["--forward", "`12` has no unit", "ns us ms s min h"]);
     refused(&time("-1ms"), &["--forward", "negative"]);
     refused(&time("NaN"), &["--forward", "`NaN` is not a number"]);
     refused(&time("infms"), &["--forward", "not a number"]);
-    refused(&time("1h"), &["unknown unit `h`"]);
+    refused(&time("1d"), &["unknown unit `d`"]);
     refused(&time("0.1ns"), &["finer than one nanosecond"]);
     refused(&time("1000001s"), &["too large"]);
     refused(&time("1ms,2ms,3ms"), &["forward has 3 values: give 1 (all stages alike), 4"]);

@@ -180,6 +180,7 @@ fn full_experts_drop_tokens_or_are_padded() {
 #[test]
 fn what_cannot_be_is_refused_with_a_cure() {
     for (wrong, said) in [
+        ("dispatcher = \"deepp\"", "dispatcher is `deepp`: write alltoall, deepep, hybridep"),
         ("imbalance = 0.5", "imbalance is 0.5: from 1"),
         ("imbalance = nan", "imbalance is NaN: from 1"),
         ("imbalance = \"zipf\"", "`zipf` is no imbalance: write a number from 1, zipf:EXPONENT"),
@@ -207,7 +208,14 @@ fn what_cannot_be_is_refused_with_a_cure() {
         assert!(!wrong.starts_with("capacity") || text.contains("help:"), "{text}");
     }
     let dense = MOE.replace("experts = 64\ntop-k = 8\n", "");
-    for key in ["imbalance = \"zipf:1\"", "capacity-factor = 1.0", "two-streams = true"] {
+    for key in [
+        "imbalance = \"zipf:1\"",
+        "capacity-factor = 1.0",
+        "two-streams = true",
+        "dispatcher = \"alltoall\"",
+        "overlap-experts = true",
+        "fused-experts = true",
+    ] {
         let text = refusal(&format!("{dense}[setup]\npipeline = 4\n[training]\n{key}\n"));
         assert!(text.contains("the model has none"), "{key}: {text}");
     }

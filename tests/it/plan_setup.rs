@@ -284,8 +284,7 @@ fn formats_and_software_are_read_and_checked() {
         ("precision = \"nvfp4\"", "the machine h100 has no peak rate for nvfp4"),
         ("precision = \"fp88\"", "precision is `fp88`: did you mean `fp8`"),
         ("cuda-graphs = \"some\"", "cuda-graphs is `some`: write none, partial, full"),
-        ("dispatcher = \"deepp\"", "dispatcher is `deepp`: write alltoall, deepep, hybridep"),
-        ("imbalance = 0.5", "imbalance is 0.5: from 1"),
+        ("dispatcher = \"deepep\"", "dispatcher is about experts, and the model has none"),
         ("weight-bytes = 0", "weight-bytes is 0: from 1 to 64"),
     ] {
         let text = refusal(&h100(wrong));

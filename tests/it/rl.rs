@@ -271,6 +271,9 @@ fn steps_of_verl_are_of_the_published_size() {
              --log-prob-max-tokens 92160 --prompt-lengths lognormal:120:0.5:2048 \
              --response-lengths lognormal:{median}:0.9:28672 --steps 1 --json"
         ));
+        let [low, high] = [0, 1].map(|end| number(&answer["step_range_ns"][end]) / 1e9);
+        assert!((low..=high).contains(&all), "{devices}: {low} {all} {high}");
+        assert!(answer["measured"] == true && answer["training_memory"]["may_fit"] == true);
         [phase(&answer, "rollout") / generation, step(&answer) / all]
     });
     let [held_out, ..] = shares;

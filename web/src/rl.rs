@@ -76,7 +76,7 @@ fn difference(before: &Map<String, Value>, mut after: Map<String, Value>) -> Map
 
 /// What `answer`, of so many devices, says first.
 fn lead(answer: &RlAnswer, devices: u64) -> Vec<String> {
-    let time = format::time(Nanos(answer.step_ns));
+    let time = format::rounded_time(Nanos(answer.step_ns));
     let longest = answer.phases.iter().max_by_key(|phase| phase.time_ns);
     let phase = longest.map_or(String::new(), |PhaseRow { phase, share, .. }| {
         format!(", of which the {phase} takes {}", format::percent(*share))

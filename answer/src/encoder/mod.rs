@@ -14,7 +14,7 @@ use search::encoder::{
 use serde::Serialize;
 use sim::encoder::EncoderTimeline;
 
-pub use self::report::operations;
+pub use self::report::{PUBLISHED_GAIN, operations};
 
 /// Schedules whose bubbles are searched in full where none is named: those that are shortest by rules.
 const SEARCHED: usize = 3;
@@ -70,6 +70,8 @@ pub struct EncoderAnswer {
     pub encoder_ns: u64,
     /// No step is shorter, with any placement and order on these stages.
     pub bound_ns: u64,
+    /// The least and the most gain of an encoder in bubbles that was measured and published.
+    pub published_gain: [f64; 2],
     /// By step, the shortest first; those that exceed the memory limit last.
     pub results: Vec<EncoderRow>,
     /// What was assumed, a sentence each.
@@ -153,6 +155,7 @@ impl Solver<'_> {
             model_ns,
             encoder_ns,
             bound_ns: bound.0,
+            published_gain: PUBLISHED_GAIN,
             results: self.rows.into_iter().map(|one| one.row).collect(),
             assumed: question.assumed.clone(),
             interrupted: self.context.cut_short().then_some(true),
@@ -357,5 +360,60 @@ pub const fn word(kind: EncoderKind) -> &'static str {
     match kind {
         EncoderKind::Forward => "EF",
         EncoderKind::Backward => "EB",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::PathBuf;
+
+    use pipeline::{Costs, Shape};
+
+    use super::*;
+
+    /// Of schedules whose orders keep a limit, too: nothing holds bytes, and activations count.
+    #[test]
+    fn an_encoder_of_no_time_leaves_the_step_of_the_language_model() {
+        let host: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::new();
+        let (forward, hop) = (Nanos(20_000_000), Nanos(500_000));
+        let keys = EncoderKeys {
+            schedule: Some(["1f1b", "1f1b-i", "zb-h1", "zb-v"].map(str::to_owned).to_vec()),
+            stages: Some(4),
+            microbatches: Some(8),
+            forward: Some(forward),
+            hop: Some(hop),
+            encoder_forward: Some(Nanos(0)),
+            encoder_backward: Some(Nanos(0)),
+            ..EncoderKeys::default()
+        };
+        let answer = encoder(&Context::new(&host), &keys).unwrap();
+        assert!(!answer.results.is_empty());
+        for row in answer.results.iter().filter(|row| row.own_stages.is_none()) {
+            let family = Family::named(row.schedule).unwrap();
+            let shape = Shape::new(4, row.chunks, 8).unwrap();
+            let part = Nanos(forward.0 / row.chunks);
+            let costs = Costs::uniform(shape, PassTimes::new(part, part, part), hop);
+            let problem = Problem::new(shape, costs).unwrap();
+            let schedule = family.schedule(&problem).unwrap();
+            let alone = sim::Replay::new().metrics(&schedule, problem.costs()).unwrap();
+            assert_eq!(row.step_ns, alone.makespan().0, "{} {}", row.schedule, row.placement);
+        }
+        let text = format!("{:?}", answer.sheet());
+        assert!(text.contains("is +9 to +21 % in bubbles"), "{text}");
+    }
+
+    #[test]
+    fn the_published_gain_is_that_of_the_table() {
+        let rows =
+            scenarios::PAPER.text("optimus.csv").lines().filter(|line| !line.starts_with('#'));
+        let gains: Vec<f64> = rows
+            .skip(1)
+            .map(|line| line.split(',').map(|cell| cell.parse().unwrap()).collect::<Vec<f64>>())
+            .map(|cells| cells[2] / cells[4] - 1.0)
+            .collect();
+        for (at, gain) in [(0, PUBLISHED_GAIN[0]), (gains.len() - 1, PUBLISHED_GAIN[1])] {
+            assert!((gains[at] - gain).abs() < 1e-3, "{gains:?}");
+        }
     }
 }

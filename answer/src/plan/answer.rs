@@ -249,7 +249,9 @@ impl Planner<'_> {
                 let documents = self.documents(at, &finalist)?;
                 let plan =
                     self.plan(at, finalist, documents, percentiles, (&mut *error_bars, overrun));
-                let plan = Plan { shortage, ..plan };
+                // Of memory that holds no order, no bound says anything.
+                let least_step = plan.least_step.filter(|_| shortage.is_none());
+                let plan = Plan { shortage, least_step, ..plan };
                 if plan.goodput < LEAST_GOODPUT {
                     searched[at].leave_out(ALWAYS_FAILING);
                 } else {

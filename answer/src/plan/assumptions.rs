@@ -2,9 +2,10 @@
 //! where they apply to one of the plans.
 
 use pipeline::{Choice, Family};
-use plan::{Boundary, Efficiency, Imbalance, Machine, Routing, Setup, Zero};
+use plan::{Boundary, Efficiency, Imbalance, Inputs, Machine, Recipe, Routing, Setup, Zero};
 
 use super::answer::PlanAnswer;
+use super::ground::ground;
 use super::priced::Plan;
 use planning::Question;
 
@@ -12,7 +13,7 @@ use planning::Question;
 type Rule = (fn(&Question, &Plan) -> bool, &'static str);
 
 /// All omissions, the largest effect first.
-const RULES: [Rule; 22] = [
+const RULES: [Rule; 23] = [
     (
         |question, plan| {
             let software = setup(plan).software(&question.recipe);
@@ -117,11 +118,26 @@ const RULES: [Rule; 22] = [
         "post-validation never fails: no step is taken back",
     ),
     (
+        gains_nothing_without_barrier,
+        "post-validation saves no time where one stage begins first and ends last, as in 1F1B: see `boundary`",
+    ),
+    (
         |_, plan| setup(plan).family.about().choice == Choice::Offload,
         "copies to the host slow down nothing else: no kernel, and no transfer between stages",
     ),
     (|_, _| true, "data loading, logging and evaluation take no time"),
 ];
+
+/// Whether a step of `plan`, whose stages meet at no barrier, takes as long with one.
+fn gains_nothing_without_barrier(question: &Question, plan: &Plan) -> bool {
+    if question.recipe.boundary == Boundary::Barrier {
+        return false;
+    }
+    let recipe = Recipe { boundary: Boundary::Barrier, ..question.recipe.clone() };
+    let inputs = ground(question, &question.clusters[plan.cluster]);
+    let with_barrier = Inputs { recipe: &recipe, ..inputs }.again(&plan.finalist);
+    with_barrier.is_ok_and(|one| one.step <= plan.finalist.step)
+}
 
 /// Whether every device of an expert group has as much to do as any other.
 fn is_balanced(question: &Question) -> bool {

@@ -4,12 +4,13 @@ use super::planned::Planned;
 use super::priced::Plan;
 use super::{chunk_layers, quantities, software, tables};
 
-/// The software that `winner` needs, the change that saves most, useful time, contingency, the order and its memory: a
-/// line each.
+/// The software that `winner` needs, the change that saves most, useful time, contingency, the order, its memory,
+/// and whether it hangs on the network: a line each.
 #[must_use]
 pub fn facts(planned: &Planned, winner: &Plan) -> Vec<String> {
     let Planned { question, answer, levers, .. } = planned;
-    let best = levers.first().filter(|lever| lever.saved >= 0.5).map(|lever| {
+    let had = levers.iter().filter(|lever| lever.can_be_had && lever.saved >= 0.5);
+    let best = had.max_by(|a, b| a.saved.total_cmp(&b.saved)).map(|lever| {
         format!("would save most: {}, {} dollars", lever.name, quantities::amount(lever.saved))
     });
     let lines = [
@@ -22,6 +23,7 @@ pub fn facts(planned: &Planned, winner: &Plan) -> Vec<String> {
         Some(tables::useful(winner)),
         quantities::least(winner),
         chunk_layers::dealt(winner),
+        planned.network.clone(),
     ];
     lines.into_iter().flatten().collect()
 }

@@ -91,18 +91,24 @@ pub struct Errors {
 /// Models are files, or have the names of published tables of runs.
 ///
 /// # Errors
-/// If a file cannot be read, or a line is no run of the machine.
+/// If a file cannot be read, or no line is a run of the machine.
 pub fn read(
     context: &Context<'_>,
     path: &Path,
     base: Option<&str>,
 ) -> Result<FitQuestion, Diagnostic> {
-    planning::fit::read(context, path, base, &|name, sequence, mtp| {
+    let question = planning::fit::read(context, path, base, &|name, sequence, mtp| {
         // Whether the name is known is asked first: no length is needed for that.
         let known = measured::model(name, sequence.unwrap_or(SEQUENCE), mtp)?;
         let missing = || format!("sequence is empty: {name} has no config.json that tells it");
         Some(if sequence.is_some() { known } else { Err(missing()) })
-    })
+    })?;
+    for error in &question.left_out {
+        let line = error.place.as_ref().and_then(|place| place.line);
+        let line = line.map_or_else(String::new, |line| format!("line {line}: "));
+        context.warn(format!("{}: left out: {line}{}", question.file, error.message));
+    }
+    Ok(question)
 }
 
 /// The length of sequences by which a model is looked for.

@@ -51,6 +51,9 @@ struct Json<'a> {
     contingency: ContingencyJson,
     /// The omissions of the plans, a sentence each.
     assumptions: Vec<&'static str>,
+    /// That another plan would be the fastest with half or twice the network between nodes, if so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    network: Option<&'a str>,
     /// Absent unless a Ctrl-C cut the answer short.
     #[serde(skip_serializing_if = "Option::is_none")]
     interrupted: Option<bool>,
@@ -80,7 +83,7 @@ struct SearchedJson<'a> {
 }
 
 fn json(planned: &Planned) -> Json<'_> {
-    let Planned { question, answer, levers, software, interrupted } = planned;
+    let Planned { question, answer, levers, software, network, interrupted } = planned;
     let winner = planned.winner();
     let searched = question.clusters.iter().zip(&answer.searched);
     Json {
@@ -99,6 +102,7 @@ fn json(planned: &Planned) -> Json<'_> {
         },
         assumptions: assumptions::of(question, answer),
         software,
+        network: network.as_deref(),
         interrupted: interrupted.then_some(true),
         winner: winner
             .and_then(|winner| answer.plans.iter().position(|plan| std::ptr::eq(plan, winner))),

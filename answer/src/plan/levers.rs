@@ -19,21 +19,24 @@ pub struct Lever {
     pub step: Nanos,
     /// Dollars saved of the whole training, at the same prices.
     pub saved: f64,
+    /// Whether it can be had: software that is written, or machines that can be bought.
+    pub can_be_had: bool,
 }
 
 /// A change of every machine of the cluster.
 type Change = fn(&mut Machine);
 
-/// The changes that are tried, each under its name.
-const LEVERS: [(&str, Change); 6] = [
-    ("network between nodes twice as fast", |machine| machine.network *= 2.0),
-    ("links inside nodes twice as fast", |machine| machine.link *= 2.0),
-    ("half as much memory again", |machine| {
+/// The changes that are tried, each under its name, and whether it can be had: changes of a device and its kernels only say
+/// what bounds the step.
+const LEVERS: [(&str, bool, Change); 6] = [
+    ("network between nodes twice as fast", true, |machine| machine.network *= 2.0),
+    ("half as much memory again", true, |machine| {
         machine.memory = Bytes(machine.memory.0.saturating_add(machine.memory.0 / 2));
     }),
-    ("memory twice as fast", |machine| machine.bandwidth *= 2.0),
-    ("launches that take no time", |machine| machine.efficiency.launch = 0.0),
-    ("large matrix products 10 % faster", |machine| {
+    ("links inside nodes twice as fast", false, |machine| machine.link *= 2.0),
+    ("memory twice as fast", false, |machine| machine.bandwidth *= 2.0),
+    ("launches that take no time", false, |machine| machine.efficiency.launch = 0.0),
+    ("large matrix products 10 % faster", false, |machine| {
         machine.efficiency.matmul = (machine.efficiency.matmul * 1.1).min(1.0);
     }),
 ];
@@ -53,9 +56,9 @@ pub(super) fn levers(
 }
 
 /// Savings of a plan with a step of `step` in place of that of `plan`.
-fn lever(name: String, step: Nanos, plan: &Plan) -> Lever {
+fn lever((name, can_be_had): (String, bool), step: Nanos, plan: &Plan) -> Lever {
     let share = 1.0 - seconds(step) / seconds(plan.finalist.step);
-    Lever { name, step, saved: share * plan.dollars }
+    Lever { name, step, saved: share * plan.dollars, can_be_had }
 }
 
 /// Each key of software that the question leaves out: the fastest plan of the same question with it.
@@ -79,7 +82,7 @@ fn of_software(
             break;
         }
         work.inc(1);
-        levers.extend(step.map(|step| lever(key.line(), step, plan)));
+        levers.extend(step.map(|step| lever((key.line(), true), step, plan)));
     }
     levers.retain(|lever| lever.saved > 0.0);
     levers.sort_by(|a, b| b.saved.total_cmp(&a.saved));
@@ -100,7 +103,7 @@ fn fastest(
     best.iter().map(|one| one.step).min()
 }
 
-/// Each of [`LEVERS`], the one that saves most first.
+/// Each of [`LEVERS`]: those that can be had first, of these and of the rest the one that saves most.
 fn of_machines(
     context: &Context<'_>,
     question: &Question,
@@ -110,7 +113,7 @@ fn of_machines(
     let cluster = &question.clusters[plan.cluster];
     let mut levers = Vec::new();
     let work = context.host().begin(LEVERS.len() as u64, "levers");
-    for (name, change) in LEVERS {
+    for (name, can_be_had, change) in LEVERS {
         let mut changed = cluster.clone();
         changed.parts.iter_mut().for_each(|(machine, _)| change(machine));
         let Some(mut setups) = question.setups(&changed) else { continue };
@@ -130,8 +133,8 @@ fn of_machines(
         }
         work.inc(1);
         let Some(best) = best.pop() else { continue };
-        levers.push(lever(name.to_owned(), best.step, plan));
+        levers.push(lever((name.to_owned(), can_be_had), best.step, plan));
     }
-    levers.sort_by(|a, b| b.saved.total_cmp(&a.saved));
+    levers.sort_by(|a, b| (b.can_be_had.cmp(&a.can_be_had)).then(b.saved.total_cmp(&a.saved)));
     levers
 }

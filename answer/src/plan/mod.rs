@@ -14,6 +14,7 @@ mod ground;
 mod json;
 mod levers;
 mod model;
+mod network;
 mod no_plan;
 mod parts;
 mod planned;
@@ -59,6 +60,11 @@ pub fn plan(context: &Context<'_>, question: Question) -> Result<Planned, Diagno
         .map_or_else(Vec::new, |winner| levers::levers(context, &question, winner, &orders));
     let software = winner(&question, &answer.plans)
         .map_or_else(Vec::new, |winner| software::chosen(&question, winner));
+    let network = winner(&question, &answer.plans)
+        .and_then(|winner| network::hangs_on(&question, &answer.plans, winner));
     let interrupted = context.cut_short();
-    Ok(Planned { question, answer, levers, software, interrupted })
+    Ok(Planned { question, answer, levers, software, network, interrupted })
 }
+
+#[cfg(test)]
+mod keys_tests;

@@ -18,6 +18,8 @@ pub struct Planned {
     pub levers: Vec<Lever>,
     /// The software that the search turned on for the plan to take.
     pub software: Vec<ChosenSoftware>,
+    /// That another plan would be the fastest with half or twice the network between nodes, if so.
+    pub network: Option<String>,
     /// Whether the search was stopped: then the best of the set-ups and levers examined so far.
     pub interrupted: bool,
 }

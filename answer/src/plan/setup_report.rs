@@ -1,7 +1,7 @@
 //! Report of a given set-up: every part of its step and of its memory.
 
 use pipeline::Bytes;
-use plan::{Overflow, Shortage, StageMemory, number};
+use plan::{Finalist, Overflow, Shortage, StageMemory, number};
 use planning::Question;
 use question::format;
 use serde::Serialize;
@@ -174,21 +174,31 @@ pub(super) fn odds(plan: &Plan) -> String {
 /// Whether `plan` fits, in words.
 #[must_use]
 pub fn fit(plan: &Plan) -> String {
-    let Some(shortage) = plan.shortage else {
-        let (stage, held) = plan.finalist.evaluation.fullest();
-        let [may, _] = plan.memory();
-        let holds = format::size(held.sum());
-        let odds =
-            if plan.fit_odds < SURE { format!(", with odds of {}", odds(plan)) } else { String::new() };
-        return format!("fits{odds}: stage {stage} holds most, {holds} of {}", format::size(may));
+    let words = fit_of(&plan.finalist, plan.shortage);
+    match plan.shortage {
+        None if plan.fit_odds < SURE => {
+            words.replacen("fits", &format!("fits, with odds of {}", odds(plan)), 1)
+        }
+        Some(Shortage { may_hold: Some(_), .. }) => {
+            format!("{words}; odds of {} by published peaks", odds(plan))
+        }
+        _ => words,
+    }
+}
+
+/// Whether `finalist`, which is short of `shortage`, fits, in words.
+pub(crate) fn fit_of(finalist: &Finalist, shortage: Option<Shortage>) -> String {
+    let Some(shortage) = shortage else {
+        let (stage, held) = finalist.evaluation.fullest();
+        let [holds, may] = [held.sum(), finalist.costed().capacities[stage]].map(format::size);
+        return format!("fits: stage {stage} holds most, {holds} of {may}");
     };
     let Shortage { overflow: Overflow { stage, needs, has }, may_hold } = shortage;
     let [needs, has] = [needs, has].map(format::size);
     match may_hold.map(format::size) {
         Some(holds) => format!(
             "may fit: {needs} are predicted on stage {stage}, of {holds}; only up to {has} are sure, since \
-             predicted memory may be off, either way; odds of {} by published peaks",
-            odds(plan)
+             predicted memory may be off, either way"
         ),
         None => format!("does not fit: stage {stage} needs {needs} of {has}"),
     }

@@ -404,6 +404,13 @@ pub fn useful(plan: &Plan) -> String {
     )
 }
 
+/// That nothing is measured on `machine`.
+pub(crate) fn unmeasured_step(machine: &str) -> String {
+    format!(
+        "nothing is measured on {machine} like this: its step is what data sheets promise, not what was seen"
+    )
+}
+
 /// That nothing is measured on the devices of the plan to take, that no framework runs it, or that a cheaper one is left
 /// for that: a sentence each.
 #[must_use]
@@ -414,10 +421,7 @@ pub fn doubts(question: &Question, plans: &[Plan], winner: &Plan) -> Vec<String>
         plans.find(|plan| plan.dollars < winner.dollars)
     };
     let unmeasured = match winner.error {
-        None => Some(format!(
-            "nothing is measured on {} like this: its step is what data sheets promise, not what was seen",
-            name(winner)
-        )),
+        None => Some(unmeasured_step(&name(winner))),
         Some(_) => cheaper(&|plan| plan.error.is_none()).map(|plan| {
             format!(
                 "{} would be cheaper by its data sheet, {} dollars, and nothing is measured on it",

@@ -171,7 +171,7 @@ pub(super) fn sheet(rows: &[LeverRow]) -> Sheet {
         vec![
             row.lever.to_owned(),
             row.change.clone(),
-            row.step_ns.map_or("-".to_owned(), |step| format::time(Nanos(step))),
+            row.step_ns.map_or("-".to_owned(), |step| format::rounded_time(Nanos(step))),
             match (&row.refused, row.saved) {
                 (Some(_), _) | (None, None) => "-".to_owned(),
                 (None, Some(saved)) => format::signed_percent(saved),

@@ -36,6 +36,7 @@ use self::row::{Apart, Read, Run};
 use self::study::Refitted;
 use super::calibrated::CalibratedErrors;
 use super::quantities::{PEAK, TIME};
+use super::rows::records;
 use super::{ValidatedSet, error_bar};
 
 /// The model that published tables of runs call `name`, on sequences of this length, with its layers of
@@ -102,16 +103,29 @@ pub(super) fn built_in() -> Result<(Vec<ValidatedSet>, Today), Diagnostic> {
 /// configuration is built in were fitted; of all others no constant knows.
 ///
 /// # Errors
-/// The same, with the row that is wrong.
+/// If the table cannot be read, or none of its runs can be predicted.
 pub(super) fn file(path: &Path, source: Source, text: &str) -> Result<ValidatedSet, Diagnostic> {
     let (known, _) = published_runs()?;
     let known: BTreeSet<String> = known.into_iter().map(|run| run.configuration).collect();
-    let reads = row::all(path, source, text, &Models::read().map_err(Diagnostic::new)?)?;
-    let runs = reads.into_iter().filter_map(|read| match read {
-        Read::Run(run) => Some(*run),
-        Read::Apart(_) => None,
-    });
-    let outcomes = study::without_fits(runs.collect())?;
+    let models = Models::read().map_err(Diagnostic::new)?;
+    let (mut runs, mut left_out) = (Vec::new(), Vec::new());
+    for (line, row) in (1..).zip(records(text)) {
+        match row.and_then(|row| row::read(source, line, &row, &models)) {
+            Ok(Read::Run(run)) => runs.push(*run),
+            Ok(Read::Apart(_)) => {}
+            Err(cause) => left_out.push(format!("row {line}: {cause}")),
+        }
+    }
+    let mut outcomes = Vec::new();
+    for one in study::each_without_fits(runs)? {
+        match one {
+            Ok(outcome) => outcomes.push(outcome),
+            Err(error) => left_out.push(error.message),
+        }
+    }
+    if let Some(cause) = left_out.first().filter(|_| outcomes.is_empty()) {
+        return Err(Diagnostic::unreadable(path, cause));
+    }
     let mut rows = Vec::new();
     for one in &outcomes {
         let is_fitted = source.is_fitted() || source == Source::SimuMax;
@@ -122,7 +136,7 @@ pub(super) fn file(path: &Path, source: Source, text: &str) -> Result<ValidatedS
     let name = source.name();
     let bars = report::bars_of_file(&rows, [TIME, PEAK]);
     let kinds = error_bar::by_kind(name, &rows);
-    Ok(ValidatedSet { set: name, rows, bars, kinds, coverage: Vec::new() })
+    Ok(ValidatedSet { set: name, rows, left_out, bars, kinds, coverage: Vec::new() })
 }
 
 /// The runs of all built-in tables, and the lines that are none.

@@ -72,7 +72,7 @@ pub(super) fn sets(study: &Study) -> Vec<ValidatedSet> {
         RowKind::ALL.into_iter().map(|kind| set_of(kind, &own(kind))).collect();
     let (rows, kinds) = (Vec::new(), Vec::new());
     let (bars, coverage) = (bars(study), Vec::new());
-    all.push(ValidatedSet { set: ALL_ROWS, rows, bars, kinds, coverage });
+    all.push(ValidatedSet { set: ALL_ROWS, rows, left_out: Vec::new(), bars, kinds, coverage });
     all
 }
 
@@ -95,7 +95,7 @@ fn set_of(kind: RowKind, outcomes: &[&Outcome]) -> ValidatedSet {
         Source::CclBench => Vec::new(),
         _ => by_kind(kind.name(), &of_one_source(&rows)),
     };
-    ValidatedSet { set: kind.name(), rows, bars, kinds, coverage: Vec::new() }
+    ValidatedSet { set: kind.name(), rows, left_out: Vec::new(), bars, kinds, coverage: Vec::new() }
 }
 
 /// The steps of `rows` as predicted by constants that were fitted without them: the expected error on

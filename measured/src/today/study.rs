@@ -72,6 +72,16 @@ fn is_fitted(run: &Run) -> bool {
 /// # Errors
 /// If a built-in machine cannot be read, or a run cannot be predicted.
 pub(super) fn without_fits(runs: Vec<Run>) -> Result<Vec<Outcome>, Diagnostic> {
+    each_without_fits(runs)?.into_iter().collect()
+}
+
+/// The same, run by run.
+///
+/// # Errors
+/// If a built-in machine cannot be read.
+pub(super) fn each_without_fits(
+    runs: Vec<Run>,
+) -> Result<Vec<Result<Outcome, Diagnostic>>, Diagnostic> {
     let values = in_use()?;
     let orders = Orders::default();
     let one = |run: Run| -> Result<Outcome, Diagnostic> {
@@ -86,7 +96,7 @@ pub(super) fn without_fits(runs: Vec<Run>) -> Result<Vec<Outcome>, Diagnostic> {
             without_source: None,
         })
     };
-    runs.into_par_iter().map(one).collect()
+    Ok(runs.into_par_iter().map(one).collect())
 }
 
 /// Predicts all `runs`, and those that constants are fitted to again without each of their folds, models

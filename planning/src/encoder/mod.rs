@@ -77,6 +77,9 @@ pub struct EncoderQuestion {
     activation: Bytes,
 }
 
+/// Activations of a stage and microbatch where nobody gives any: schedules whose order keeps a limit count them.
+const COUNTED: Bytes = Bytes(1 << 30);
+
 fn wrong(key: &str, message: impl Into<String>) -> Diagnostic {
     Diagnostic::new(message).about(key)
 }
@@ -116,6 +119,8 @@ pub fn asked(context: &Context<'_>, keys: &EncoderKeys) -> Result<EncoderQuestio
             return Err(wrong("microbatches", fault.to_string()));
         }
     }
+    let has_bytes = keys.activation.is_some() || keys.encoder_activation.is_some();
+    let uncounted = if has_bytes { Bytes(0) } else { COUNTED };
     Ok(EncoderQuestion {
         schedules,
         encoder,
@@ -124,14 +129,14 @@ pub fn asked(context: &Context<'_>, keys: &EncoderKeys) -> Result<EncoderQuestio
         layers: keys.layers,
         stages,
         microbatches,
-        has_bytes: keys.activation.is_some() || keys.encoder_activation.is_some(),
+        has_bytes,
         limit: limit(keys)?,
         effort: effort(keys)?,
         seed: keys.seed.unwrap_or(0),
         assumed,
         times,
         hop,
-        activation: keys.activation.unwrap_or_default(),
+        activation: keys.activation.unwrap_or(uncounted),
     })
 }
 

@@ -37,6 +37,8 @@ pub struct FitQuestion {
     pub base: Base,
     /// The iterations: of two set-ups at least.
     pub runs: Vec<Run>,
+    /// Why lines were left out, each with its place.
+    pub left_out: Vec<Diagnostic>,
 }
 
 /// Reads the table of iterations in `path`, measured on devices of which the machine `base` is a
@@ -44,7 +46,7 @@ pub struct FitQuestion {
 /// names. Names in `models` may stand for models.
 ///
 /// # Errors
-/// If a file cannot be read, a line is no run of the machine, or there are runs of one set-up alone.
+/// If a file cannot be read, no line is a run of the machine, or there are runs of one set-up alone.
 pub fn read(
     context: &Context<'_>,
     path: &Path,
@@ -53,7 +55,7 @@ pub fn read(
 ) -> Result<FitQuestion, Diagnostic> {
     let text = context.read_text(path, MAX_FILE)?;
     let table = Table { path, text: &text };
-    let (columns, records) = table.records()?;
+    let (columns, records, mut left_out) = table.records()?;
     let base = match base {
         Some(name) => Base::named(context, name)?,
         None => Base::of_device(&table.device(&columns, &records)?)?,
@@ -63,13 +65,15 @@ pub fn read(
     let mut runs = Vec::new();
     for record in &records {
         let line = table.line(record.position());
-        let run = reader.read(&columns, record, line).map_err(|error| match error {
-            run::Fault::Cells(message, help) => {
-                help.into_iter().fold(table.wrong(record, &message), Diagnostic::with_help)
-            }
-            run::Fault::File(diagnostic) => diagnostic,
-        })?;
-        runs.push(run);
+        match reader.read(&columns, record, line) {
+            Ok(run) => runs.push(run),
+            Err(run::Fault::Cells(message, help)) => left_out
+                .push(help.into_iter().fold(table.wrong(record, &message), Diagnostic::with_help)),
+            Err(run::Fault::File(diagnostic)) => left_out.push(diagnostic),
+        }
+    }
+    if runs.is_empty() && !left_out.is_empty() {
+        return Err(left_out.swap_remove(0));
     }
     let configurations = runs.iter().map(|run| run.configuration.as_str()).collect::<Vec<_>>();
     if plan::fit::groups(&configurations).into_iter().max() < Some(1) {
@@ -78,7 +82,7 @@ pub fn read(
         let cure = "add an iteration of another set-up, such as with other groups or another batch";
         return Err(Diagnostic::unreadable(path, cause).with_help(cure));
     }
-    Ok(FitQuestion { file: question::quote::path(path), base, runs })
+    Ok(FitQuestion { file: question::quote::path(path), base, runs, left_out })
 }
 
 /// A table and its text.
@@ -88,8 +92,8 @@ struct Table<'a> {
 }
 
 impl Table<'_> {
-    /// The columns, and the lines below them.
-    fn records(&self) -> Result<(Columns, Vec<Record>), Diagnostic> {
+    /// The columns, the lines below them, and why lines cannot be read.
+    fn records(&self) -> Result<(Columns, Vec<Record>, Vec<Diagnostic>), Diagnostic> {
         let mut reader = csv::ReaderBuilder::new()
             .comment(Some(b'#'))
             .trim(csv::Trim::All)
@@ -108,16 +112,19 @@ impl Table<'_> {
         let columns = Columns::of(&header).map_err(|(message, help)| {
             self.wrong_at(header.position(), &message).with_help(help)
         })?;
-        let mut records = Vec::new();
+        let (mut records, mut left_out) = (Vec::new(), Vec::new());
         for record in reader.records() {
             if records.len() == MAX_RUNS {
                 let cause =
                     format!("it has more than {MAX_RUNS} iterations: give the ones that differ");
                 return Err(Diagnostic::unreadable(self.path, &cause));
             }
-            records.push(record.map_err(|error| broken(&error))?);
+            match record {
+                Ok(record) => records.push(record),
+                Err(error) => left_out.push(broken(&error)),
+            }
         }
-        Ok((columns, records))
+        Ok((columns, records, left_out))
     }
 
     /// An error in the line of `record`.

@@ -58,6 +58,11 @@ impl Parts {
         };
         let mut model = self.model;
         model.vocabulary = given.vocabulary.unwrap_or(model.vocabulary);
+        let (mut setup, mut training) = (self.setup, self.training);
+        if model.experts.is_none() {
+            training = training.without_experts();
+            setup.iter_mut().for_each(|setup| setup.expert_tensor = None);
+        }
         let document = Document {
             title: path.file_stem().map(|stem| stem.to_string_lossy().into_owned()),
             model: ModelDocument::Sizes(model),
@@ -74,9 +79,9 @@ impl Parts {
             framework: self.framework.map(str::to_owned),
             plans: None,
             cluster: vec![cluster],
-            setup: self.setup,
+            setup,
             search: Default::default(),
-            training: self.training,
+            training,
             lengths: Default::default(),
             noise: Default::default(),
         };

@@ -16,6 +16,7 @@ use super::source::Source;
 use super::table::MEGATRON;
 use super::{Given, Imported, maxtext, models, of_megatron, torchtitan, yaml};
 use crate::SizesDocument;
+use crate::document::ModelDocument;
 
 /// The most presets that extend each other in a row.
 const MOST_EXTENDED: usize = 8;
@@ -134,7 +135,9 @@ fn megatron(
     };
     let mut imported = of_megatron(source, &arguments, given, base)?;
     let document = &mut imported.document;
-    if has_deepep && document.training.dispatcher.is_none() {
+    let has_experts =
+        matches!(&document.model, ModelDocument::Sizes(sizes) if sizes.experts.is_some());
+    if has_deepep && has_experts && document.training.dispatcher.is_none() {
         document.training.dispatcher = Some("deepep".to_owned());
     }
     let stages = document.setup.as_ref().and_then(|setup| setup.pipeline);

@@ -2,6 +2,7 @@
 //! layer formulas.
 
 mod engine;
+mod memory;
 mod pipelines;
 
 use fsdp::rl::{Beside, Forwards, Placement, Rollout, Steps, Trainer, Training};
@@ -16,6 +17,7 @@ use question::values::packing::{
 };
 
 pub use self::engine::EngineFacts;
+pub use self::memory::TrainingSetup;
 use crate::samples::{Cost, HALF, Samples, constants};
 
 /// F, B with what it computes again, and W, over all three, where costs are given. The W of adapters counts as
@@ -45,6 +47,8 @@ pub struct Asked {
     pub heads: u64,
     /// Layers of the model.
     pub layers: u64,
+    /// The training as the planner knows it, for its memory.
+    pub training: TrainingSetup,
     /// What was assumed, a sentence each.
     pub assumed: Vec<String>,
 }
@@ -101,6 +105,7 @@ impl Reader<'_> {
             Trainer::Fsdp(..) => 1,
             Trainer::Pipelines(pipelines) => pipelines.chunks.len() as u64,
         };
+        let setup = self.training_setup(training, trained.limit, chunks);
         let steps = Steps {
             rollout: Rollout {
                 engine,
@@ -145,6 +150,7 @@ impl Reader<'_> {
             group,
             heads: self.samples.model.heads,
             layers: self.samples.model.layers,
+            training: setup,
             assumed: self.assumed(training, chunks),
         })
     }

@@ -46,6 +46,12 @@ pub(super) const fn shared(keys: &RlKeys) -> u64 {
     }
 }
 
+/// Devices that share each product of an expert.
+pub(super) fn expert_tensor(keys: &RlKeys, samples: &Samples) -> u64 {
+    let dense = if samples.model.experts.is_some() { keys.train_tensor } else { 1 };
+    keys.expert_tensor.unwrap_or(dense)
+}
+
 /// Refuses keys of the one strategy that only the other one has.
 pub(super) fn check_strategy(keys: &RlKeys) -> Result<(), Diagnostic> {
     if keys.strategy == StrategyKey::Megatron {
@@ -76,6 +82,11 @@ pub(super) fn check_strategy(keys: &RlKeys) -> Result<(), Diagnostic> {
             Err(wrong(key, message).with_help("add --strategy megatron"))
         }
     }
+}
+
+/// The layers of each of `chunks` chunks in model order, as equal in number as they can be.
+pub(super) fn dealt(layers: u64, chunks: u64) -> Vec<Range<u64>> {
+    (0..chunks).map(|at| at * layers / chunks..(at + 1) * layers / chunks).collect()
 }
 
 impl Reader<'_> {
@@ -114,8 +125,7 @@ impl Reader<'_> {
     /// How a stage is shared, checked.
     fn partition(&self) -> Result<Partition, Diagnostic> {
         let RlKeys { pipeline, train_tensor, context, expert, .. } = *self.keys;
-        let dense = if self.samples.model.experts.is_some() { train_tensor } else { 1 };
-        let expert_tensor = self.keys.expert_tensor.unwrap_or(dense);
+        let expert_tensor = expert_tensor(self.keys, self.samples);
         let sizes = [
             ("pipeline", pipeline),
             ("train-tensor", train_tensor),
@@ -193,7 +203,7 @@ impl Reader<'_> {
             let key = if per_stage == 1 { "pipeline" } else { "chunks" };
             return Err(wrong(key, message));
         }
-        Ok((0..all).map(|at| at * layers / all..(at + 1) * layers / all).collect())
+        Ok(dealt(layers, all))
     }
 
     /// The part of each chunk of the cost of a sample on a device, by its layers.

@@ -224,6 +224,17 @@ impl Reader<'_> {
         })
     }
 
+    /// Refuses `reshard` where no gathered parameters or whole gradients are given up.
+    pub(crate) fn check_reshard(&self) -> Result<(), Diagnostic> {
+        let Some(setup) = &self.document.setup else { return Ok(()) };
+        let zero = setup.zero.unwrap_or(1);
+        if setup.reshard.is_none() || zero >= 2 {
+            return Ok(());
+        }
+        let message = format!("reshard is about ZeRO 2 and 3, and zero is {zero}");
+        Err(self.wrong(&key("reshard"), message).with_help("write zero = 3, or take reshard out"))
+    }
+
     fn recompute_of(&self, given: &SetupDocument) -> Result<Recompute, Diagnostic> {
         let names = given.recompute.as_ref().map_or_else(|| "none".to_owned(), |all| all.join(","));
         let names = match given.recompute_layers {

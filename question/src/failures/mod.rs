@@ -49,7 +49,7 @@ keys! {
     /// Sets of dead workers that are drawn for each number of them
     draws: u64, label: "Sets of dead workers drawn", value: "N", heading: RATES, default: Some("8"),
         range: Some((1, 1_000));
-    /// Mean time between failures of any of all workers, as in 7200s: compares policies
+    /// Mean time between failures of any of all workers, as in 2h: compares policies
     mtbf: Option<Nanos>, label: "Mean time between failures", value: "TIME", heading: RATES;
     /// Mean time until a dead worker is repaired or replaced [default: 3600s]
     repair: Option<Nanos>, label: "Time to repair a worker", value: "TIME", heading: RATES;

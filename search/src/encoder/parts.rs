@@ -141,9 +141,10 @@ fn parts_with(
         return Err(Fault::EncoderUnits { layers: all, most: MAX_UNITS });
     }
     let total = costs.chunks().iter().fold(PassTimes::default(), |all, one| sum(all, *one));
+    // Times of a layer, both with the same denominator: nothing is rounded, so that a cut does not depend on the unit.
     let weights = [
-        encoder.mean().forward_and_backward() / u128::from(of_encoder) * weight,
-        total.forward_and_backward() / u128::from(of_model.max(1)) * WHOLE,
+        encoder.mean().forward_and_backward() * u128::from(of_model.max(1)) * weight,
+        total.forward_and_backward() * u128::from(of_encoder) * WHOLE,
     ];
     let counts: Vec<[u64; 2]> = match place {
         EncoderPlace::First => return Ok(first(problem, encoder)),

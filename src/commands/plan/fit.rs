@@ -7,7 +7,7 @@ use answer::plan::fit;
 use draw::text;
 use question::Context;
 
-use crate::commands::{Verdict, note, print_json};
+use crate::commands::{Verdict, note, note_all, print_json};
 use crate::error::Error;
 use crate::files;
 use crate::host::Host;
@@ -30,6 +30,7 @@ pub(super) fn run(options: &Options<'_>, out: &mut dyn Write) -> Result<Verdict,
     let context = Context::new(&host);
     let question = fit::read(&context, options.measured, options.machine)?;
     let fitted = fit::fit(&context, &question)?;
+    note_all(&context);
     match options.json {
         true => print_json(out, &fitted)?,
         false => write!(out, "{}", text::sheet(&fitted.sheet()))?,

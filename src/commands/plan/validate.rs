@@ -8,7 +8,7 @@ use draw::{Width, text};
 use measured::{ValidationQuestion, validate};
 use question::Context;
 
-use crate::commands::{Verdict, note, print_json};
+use crate::commands::{Verdict, note, note_all, print_json};
 use crate::error::Error;
 use crate::files;
 use crate::host::Host;
@@ -40,7 +40,9 @@ pub(super) fn run(options: &Options, out: &mut dyn Write) -> Result<Verdict, Err
     let host = Host::default();
     let question =
         ValidationQuestion { built_in: options.paths.is_empty(), files: files(options.paths) };
-    let validated = validate(&Context::new(&host), &question)?;
+    let context = Context::new(&host);
+    let validated = validate(&context, &question)?;
+    note_all(&context);
     if let Some(path) = options.csv {
         files::write(path, validated.csv()?)?;
     }

@@ -28,7 +28,7 @@ impl TorchOrder {
             return Self::Class("1F1B");
         }
         match setup.family.in_torch() {
-            InTorch::Class(name) if has_equal_groups(plan) => Self::Class(name),
+            InTorch::Class(name) if takes_microbatches(plan) => Self::Class(name),
             InTorch::No(lacks) => Self::No(lacks),
             InTorch::Class(_) | InTorch::Order => {
                 let schedule = plan.finalist.schedule();
@@ -50,10 +50,14 @@ impl TorchOrder {
     }
 }
 
-/// Whether interleaved microbatches fall into groups of as many, which the class of torch needs.
-fn has_equal_groups(plan: &Plan) -> bool {
+/// Whether the class of torch takes the microbatches of `plan`: interleaved ones fall into equal groups, and where a
+/// device has one stage there are as many as stages.
+fn takes_microbatches(plan: &Plan) -> bool {
     let costed = plan.finalist.costed();
-    let shape = costed.shape;
-    costed.setup.family != Family::Interleaved
-        || shape.microbatches().is_multiple_of(pipeline::interleaved_group(shape))
+    let (shape, microbatches) = (costed.shape, costed.shape.microbatches());
+    match costed.setup.family {
+        Family::Interleaved => microbatches.is_multiple_of(pipeline::interleaved_group(shape)),
+        Family::OneFOneB | Family::GPipe => u64::from(microbatches) >= costed.setup.pipeline,
+        _ => true,
+    }
 }

@@ -131,17 +131,20 @@ fn answers_say_what_was_compared() {
     assert_eq!(lines, [3, 4, 5, 6, 7, 8]);
 }
 
-/// The message of a table that is refused, and its line.
+/// The message of a table that is refused, or that leaves a line out, and its line.
 fn refused(table: &str, base: Option<&str>) -> (String, Option<usize>) {
     let path = PathBuf::from("measured.csv");
     let host = BTreeMap::from([(path.clone(), table.as_bytes().to_vec())]);
-    let error = super::read(&Context::new(&host), &path, base).unwrap_err();
+    let error = match super::read(&Context::new(&host), &path, base) {
+        Ok(question) => question.left_out[0].clone(),
+        Err(error) => error,
+    };
     let line = error.place.as_ref().and_then(|place| place.line);
     (format!("{} {}", error.message, error.help.unwrap_or_default()), line)
 }
 
 #[test]
-fn a_line_that_is_no_run_is_refused_with_its_place() {
+fn a_line_that_is_no_run_is_left_out_with_its_place() {
     let base = Some("a100-80g");
     for (from, to, expected, line) in [
         ("8,4,1,1,2,64", "8,4,x,1,2,64", "pipeline is `x`: it must be a whole number", Some(3)),
@@ -173,6 +176,13 @@ fn a_line_that_is_no_run_is_refused_with_its_place() {
         assert!(message.contains(expected), "{expected}: {message}");
         assert_eq!(at, line, "{message}");
     }
+    // The other lines count, and the fit is theirs.
+    let rest = read(&TABLE.replacen("8,4,1,1,2,64", "8,4,x,1,2,64", 1), "h100");
+    let lines: Vec<usize> = rest.runs.iter().map(|run| run.line).collect();
+    assert_eq!((lines, rest.left_out.len()), (vec![2, 4, 5, 6, 7], 1));
+    // A table of such lines alone is refused.
+    let none = TABLE.replace("llama3-8b", "llama9");
+    assert!(refused(&none, Some("h100")).0.contains("there is no model `llama9`"));
 }
 
 #[test]

@@ -1,0 +1,52 @@
+//! Whether the order of plans hangs on the network between nodes, whose rate is that of a data sheet.
+
+use pipeline::Nanos;
+use plan::Cluster;
+use planning::Question;
+use question::format;
+
+use super::ground::ground;
+use super::priced::{Plan, seconds};
+use super::tables;
+
+/// The rates that are tried, in units of that of the machine, and their words.
+const RATES: [(f64, &str); 2] = [(0.5, "half"), (2.0, "twice")];
+/// Share of a step by which another plan must be faster.
+const APART: f64 = 0.01;
+
+/// The step of `plan` on a network of so many times the rate.
+fn step_at(question: &Question, cluster: &Cluster, plan: &Plan, rate: f64) -> Option<Nanos> {
+    let mut changed = cluster.clone();
+    changed.parts.iter_mut().for_each(|(machine, _)| machine.network *= rate);
+    ground(question, &changed).again(&plan.finalist).ok().map(|one| one.step)
+}
+
+/// That another of `plans` on the cluster of `winner` would be the fastest with half or twice the network, if so. Plans
+/// keep their orders.
+pub(super) fn hangs_on(question: &Question, plans: &[Plan], winner: &Plan) -> Option<String> {
+    let cluster = &question.clusters[winner.cluster];
+    if cluster.parts.iter().all(|(machine, _)| cluster.devices() <= machine.domain) {
+        return None;
+    }
+    let plans =
+        || plans.iter().filter(|plan| plan.cluster == winner.cluster && plan.shortage.is_none());
+    let fastest = plans().min_by_key(|plan| plan.finalist.step)?;
+    RATES.into_iter().find_map(|(rate, word)| {
+        let at = |plan: &Plan| step_at(question, cluster, plan, rate);
+        let (own, other) = (at(fastest)?, plans().filter_map(|plan| Some((at(plan)?, plan))).min_by_key(|one| one.0)?);
+        let gain = seconds(own) / seconds(other.0) - 1.0;
+        let setup = &other.1.finalist.costed().setup;
+        (gain > APART).then(|| {
+            format!(
+                "the order of these plans hangs on the network of {}, which is taken from its file: at {word} its rate {} {} \
+                 is {} faster than {} {}, the fastest here; measure it",
+                cluster.name(),
+                setup.schedule_name(),
+                tables::setup(setup),
+                format::percent(gain),
+                fastest.finalist.costed().setup.schedule_name(),
+                tables::setup(&fastest.finalist.costed().setup),
+            )
+        })
+    })
+}
