@@ -124,7 +124,8 @@ fn hold(recipes: &[Recipe]) {
 fn shipped_recipes_do_not_win_over_the_search() {
     let all = recipes();
     assert!(all.len() > 170, "{}", all.len());
-    let some = ["llama3_70b_64gpu_h100_fp8cs", "llama3_70b_64gpu_h100_bf16", "llama3_8b_8gpu_gb200_nvfp4"];
+    let some =
+        ["llama3_70b_64gpu_h100_fp8cs", "llama3_70b_64gpu_h100_bf16", "llama3_8b_8gpu_gb200_nvfp4"];
     let own: Vec<Recipe> =
         all.into_iter().filter(|one| some.contains(&one["recipe"].as_str())).collect();
     assert_eq!(own.len(), some.len());

@@ -224,12 +224,11 @@ pub fn figures(question: &Question, plan: &Plan) -> Vec<String> {
         lines.push(format!("under noise half of all steps take at most {median}, 95 % {p95}"));
     }
     lines.push(format!(
-        "{} tokens/s per device, {:.1} TFLOP/s per device, MFU {}, HFU {} of the {} peak",
+        "{} tokens/s per device, {:.1} TFLOP/s per device, {}, HFU {}",
         format::grouped(report.tokens_per_second_per_device),
         report.tflops_per_device,
-        format::percent(plan.mfu),
+        tables::utilisation(question, plan),
         format::percent(plan.hfu),
-        question.recipe.precision.name(),
     ));
     lines.push(format!(
         "{} days, {} GPU-hours, {} dollars; {:.2} % of the time is useful",

@@ -236,7 +236,7 @@ pub fn taken(question: &Question, answer: &PlanAnswer, winner: &Plan) -> [String
             setup(own),
         ),
         format!(
-            "a step of {}, {} days{}, {} GPU-hours, {} dollars{}; {} of {} on the fullest device; MFU {:.0} % of the {} peak",
+            "a step of {}, {} days{}, {} GPU-hours, {} dollars{}; {} of {} on the fullest device; {}",
             format::time(winner.step),
             days(winner.days),
             between(winner.error, winner.days, days),
@@ -245,10 +245,25 @@ pub fn taken(question: &Question, answer: &PlanAnswer, winner: &Plan) -> [String
             between(winner.error, winner.dollars, amount),
             format::size(winner.memory()[1]),
             format::size(winner.memory()[0]),
-            100.0 * winner.mfu,
-            question.recipe.precision.name(),
+            utilisation(question, winner),
         ),
     ]
+}
+
+/// The MFU of `plan`, in words, with the count of pairs of tokens: causal kernels compute half of them, which matters
+/// in long sequences.
+#[must_use]
+pub fn utilisation(question: &Question, plan: &Plan) -> String {
+    /// The share of model FLOPs below which the count of pairs is said.
+    const ALIKE: f64 = 0.95;
+    let all = question.model.model_flops();
+    let causal = question.model.causal_flops() / all.max(1.0);
+    let [mfu, of_causal] = [1.0, causal].map(|share| format!("{:.0} %", 100.0 * plan.mfu * share));
+    let peak = format!("of the {} peak", question.recipe.precision.name());
+    match causal < ALIKE {
+        true => format!("MFU {of_causal} {peak} by the causal pairs of tokens, {mfu} by all pairs"),
+        false => format!("MFU {mfu} {peak}"),
+    }
 }
 
 /// From where to where `value`, which grows with a step of this relative `error`, reaches in 95 % of runs.
