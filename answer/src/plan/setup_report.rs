@@ -177,8 +177,11 @@ pub fn fit(plan: &Plan) -> String {
         let (stage, held) = plan.finalist.evaluation.fullest();
         let [may, _] = plan.memory();
         let holds = format::size(held.sum());
-        let odds =
-            if plan.fit_odds < SURE { format!(", with odds of {}", odds(plan)) } else { String::new() };
+        let odds = if plan.fit_odds < SURE {
+            format!(", with odds of {}", odds(plan))
+        } else {
+            String::new()
+        };
         return format!("fits{odds}: stage {stage} holds most, {holds} of {}", format::size(may));
     };
     let Shortage { overflow: Overflow { stage, needs, has }, may_hold } = shortage;
