@@ -70,19 +70,18 @@ impl<'a> Inputs<'a> {
     /// # Errors
     /// The stage that lacks most.
     pub fn check_least(&self, costed: &Costed) -> Result<(), Rejected> {
-        fits(self.least_memory(costed).into_iter(), &costed.capacities)
-    }
-
-    /// The resident bytes and one microbatch of each stage.
-    pub(crate) fn least_memory(&self, costed: &Costed) -> Vec<Bytes> {
         let placement = costed.setup.family.about().placement;
         // Activations that are copied to the host need not be held together with the resident bytes.
         let one = match costed.setup.copies() {
             true => vec![Bytes(0); costed.shape.stages()],
             false => costed.footprints.by_stage(costed.shape, placement),
         };
-        let all = costed.resident.iter().zip(&one);
-        all.map(|(held, one)| Bytes(held.sum().0.saturating_add(one.0))).collect()
+        let needs = costed
+            .resident
+            .iter()
+            .zip(&one)
+            .map(|(held, one)| Bytes(held.sum().0.saturating_add(one.0)));
+        fits(needs, &costed.capacities)
     }
 
     /// The order of `costed` and its run. Where the family takes a limit, of the orders under several

@@ -2,6 +2,7 @@
 
 use pipeline::Bytes;
 
+use crate::costed::Overflow;
 use crate::machine::Machine;
 use crate::model::number;
 
@@ -53,6 +54,12 @@ impl MemoryBudget {
             (None, true) => Bytes((number(exact.0) * (-self.peaks.mean).exp()).floor() as u64),
             (None, false) => Bytes((number(exact.0) / (1.0 + self.error.max(0.0))).floor() as u64),
         }
+    }
+
+    /// Whether what lacks as much as `overflow` says of what surely fits is as likely to fit as not.
+    pub(crate) fn is_likely(&self, overflow: &Overflow) -> bool {
+        let most = (1.0 + self.error.max(0.0)) * (-self.peaks.mean).exp();
+        self.cap.is_none() && number(overflow.needs.0) <= most * number(overflow.has.0)
     }
 
     /// The same budget where predictions may reach what is as likely to fit as not.

@@ -220,11 +220,11 @@ impl<'a> Search<'a> {
             let least = first_that_fits(setup, |setup| {
                 let costed = inputs.cost(setup)?;
                 let least = || inputs.least(&costed);
-                if let Err(rejected) = inputs.check_least(&costed) {
-                    unsure = unsure.or_else(|| inputs.may_hold(&costed).then(least));
-                    return Err(rejected);
+                let checked = inputs.check_least(&costed);
+                if checked.as_ref().is_err_and(|rejected| self.is_likely(rejected)) {
+                    unsure = unsure.or_else(|| Some(least()));
                 }
-                Ok(least())
+                checked.map(|()| least())
             });
             (least, unsure)
         };
@@ -247,6 +247,12 @@ impl<'a> Search<'a> {
         }
         possible.sort_unstable();
         possible
+    }
+
+    /// Whether what is `rejected` for lack of memory is as likely to fit as not.
+    fn is_likely(&self, rejected: &Rejected) -> bool {
+        let budget = self.inputs.recipe.memory_budget;
+        matches!(rejected, Rejected::Memory(overflow) if budget.is_likely(overflow))
     }
 
     /// How many of `ascending` bounds and places could still be among the best.
@@ -279,7 +285,7 @@ impl<'a> Search<'a> {
                     self.kept.push(Kept { step, at, candidate: Candidate::Replayed(all) });
                 }
                 Err(rejected) => {
-                    if matches!(rejected, Rejected::Memory(_)) {
+                    if self.is_likely(&rejected) {
                         self.found.unsure.push((least, setups[at]));
                     }
                     self.found.leave_out(setups[at], &rejected);

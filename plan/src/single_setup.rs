@@ -113,13 +113,6 @@ impl Inputs<'_> {
         odds.fold(1.0, f64::min)
     }
 
-    /// Whether the devices of `costed` may hold their resident bytes and one microbatch, as likely as not.
-    pub(crate) fn may_hold(&self, costed: &Costed) -> bool {
-        let budget = self.recipe.memory_budget.as_likely_as_not();
-        let needs = self.least_memory(costed);
-        needs.iter().zip(self.machines(&costed.setup)).all(|(needs, one)| *needs <= budget.of(one))
-    }
-
     /// The machine of each stage of `setup`.
     fn machines(&self, setup: &Setup) -> impl Iterator<Item = &Machine> {
         let kinds = self.cluster.machine_of_stages(setup.pipeline).unwrap_or_default();

@@ -97,7 +97,8 @@ fn lost(recipe: &Recipe, models: &toml::Table) -> (Option<String>, f64) {
         return (None, odds);
     }
     let answer = json(&question(recipe, models, true));
-    let is_as_sure = |plan: &&Value| plan["fits"] == true || number(&plan["fit_odds"]) >= odds;
+    // Of the same class of memory: surely, or more likely than not.
+    let is_as_sure = |plan: &&Value| plan["fits"] == true || own["fits"] == false;
     let plans = answer["plans"].as_array().unwrap().iter().filter(is_as_sure);
     let step = number(&own["step_ns"]);
     let best = plans.map(|plan| number(&plan["step_ns"])).fold(f64::INFINITY, f64::min);
