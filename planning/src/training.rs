@@ -3,13 +3,14 @@
 use pipeline::Bytes;
 use plan::{
     Boundary, Cluster, Graphs, Imbalance, Loss, Machine, MemoryBudget, Offload, Offloaded,
-    Precision, Recipe, Software, Tuning,
+    Precision, Recipe, Software, Transformer, Tuning,
 };
 use question::diagnostic::Diagnostic;
 use question::nearest;
 
 use crate::document::TrainingDocument;
 use crate::framework::Framework;
+use crate::lengths::Packed;
 use crate::reader::Reader;
 
 /// Memory that the framework and its libraries take of a device beside the model, unless the question
@@ -52,6 +53,27 @@ fn lacks_format(machine: &Machine, precision: Precision) -> (String, String) {
 }
 
 impl Reader<'_> {
+    /// The recipe, whole, and that of stock Megatron-LM where the question does not say whose software runs.
+    pub(crate) fn recipes(
+        &self,
+        model: &Transformer,
+        framework: Framework,
+        clusters: &[Cluster],
+        packed: Option<&Packed>,
+    ) -> Result<(Recipe, Option<Recipe>), Diagnostic> {
+        let attended = packed.map_or(1.0, Packed::mean);
+        let imbalance = self.imbalance(model, framework)?;
+        let streams = self.streams(model)?;
+        let of = |tuning| {
+            let mut recipe = self.recipe_of(framework, clusters, tuning)?;
+            recipe.software.streams = streams;
+            Ok(Recipe { attended, imbalance: imbalance.clone(), ..recipe })
+        };
+        let own: Recipe = of(self.tuning(framework, clusters)?)?;
+        let is_open = own.software.tuning.is_none();
+        Ok((own, is_open.then(|| of(Some(Tuning::Stock))).transpose()?))
+    }
+
     /// The recipe, checked against the machines of `clusters`; the imbalance of experts is set elsewhere.
     pub(crate) fn recipe(
         &self,

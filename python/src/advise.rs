@@ -7,7 +7,7 @@ use std::sync::Arc;
 use answer::advise::{self as advisor, AdviceQuestion};
 use planning::import::Given;
 use pyo3::prelude::*;
-use question::{Context, Diagnostic};
+use question::Context;
 
 use crate::ask::{Files, ask, look};
 use crate::error::unwritable;

@@ -321,7 +321,15 @@ fn trainings() -> String {
         ]
     });
     table(
-        &["training", "organisation", "published GPU-hours", "planned", "times as many", "hours", "source"],
+        &[
+            "training",
+            "organisation",
+            "published GPU-hours",
+            "planned",
+            "times as many",
+            "hours",
+            "source",
+        ],
         rows,
     )
 }
