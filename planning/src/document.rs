@@ -54,7 +54,8 @@ pub struct Document {
     #[cfg_attr(feature = "schema", schemars(title = "Budget (dollars)"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<f64>,
-    /// The odds with which a plan must meet deadline-days and budget, by published trainings [default: 0.5].
+    /// The odds with which a plan must meet deadline-days and budget, by published trainings
+    /// [default: 0.5, even odds].
     #[cfg_attr(feature = "schema", schemars(title = "Odds of deadline and budget"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,

@@ -59,7 +59,7 @@ mod training;
 
 use std::path::Path;
 
-use plan::{Attention, Recipe, Tuning};
+use plan::Attention;
 use question::diagnostic::Diagnostic;
 use question::host::Context;
 use question::kinds::{self, InputKind};
@@ -158,18 +158,7 @@ impl Reader<'_> {
         let search = self.search(&model, framework)?;
         let noise = self.noise(&clusters)?;
         let packed = self.packed(model.sequence)?;
-        let attended = packed.as_ref().map_or(1.0, Packed::mean);
-        let imbalance = self.imbalance(&model, framework, &clusters)?;
-        let streams = self.streams(&model)?;
-        let recipe_of = |tuning| {
-            let imbalance = imbalance.clone();
-            let mut recipe = self.recipe_of(framework, &clusters, tuning)?;
-            recipe.software.streams = streams;
-            Ok(Recipe { attended, imbalance, ..recipe })
-        };
-        let recipe: Recipe = recipe_of(self.tuning(framework, &clusters)?)?;
-        let is_open = recipe.software.tuning.is_none();
-        let stock = is_open.then(|| recipe_of(Some(Tuning::Stock))).transpose()?;
+        let (recipe, stock) = self.recipes(&model, framework, &clusters, packed.as_ref())?;
         let (software_searched, open) = self.open(recipe.software.tuning)?;
         let asked = self.setup(&model, &recipe, framework, &clusters)?;
         self.check_reshard()?;

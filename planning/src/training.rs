@@ -3,7 +3,7 @@
 use pipeline::Bytes;
 use plan::{
     Boundary, Cluster, Graphs, Imbalance, Loss, Machine, MemoryBudget, Offload, Offloaded,
-    Precision, Recipe, Software, Tuning,
+    Precision, Recipe, Software, Transformer, Tuning,
 };
 use question::diagnostic::Diagnostic;
 use question::format::size;
@@ -11,6 +11,7 @@ use question::nearest;
 
 use crate::document::TrainingDocument;
 use crate::framework::Framework;
+use crate::lengths::Packed;
 use crate::memory_error::MemoryError;
 use crate::reader::Reader;
 
@@ -54,6 +55,27 @@ fn lacks_format(machine: &Machine, precision: Precision) -> (String, String) {
 }
 
 impl Reader<'_> {
+    /// The recipe, whole, and that of stock Megatron-LM where the question does not say whose software runs.
+    pub(crate) fn recipes(
+        &self,
+        model: &Transformer,
+        framework: Framework,
+        clusters: &[Cluster],
+        packed: Option<&Packed>,
+    ) -> Result<(Recipe, Option<Recipe>), Diagnostic> {
+        let attended = packed.map_or(1.0, Packed::mean);
+        let imbalance = self.imbalance(model, framework, clusters)?;
+        let streams = self.streams(model)?;
+        let of = |tuning| {
+            let mut recipe = self.recipe_of(framework, clusters, tuning)?;
+            recipe.software.streams = streams;
+            Ok(Recipe { attended, imbalance: imbalance.clone(), ..recipe })
+        };
+        let own: Recipe = of(self.tuning(framework, clusters)?)?;
+        let is_open = own.software.tuning.is_none();
+        Ok((own, is_open.then(|| of(Some(Tuning::Stock))).transpose()?))
+    }
+
     /// The recipe, checked against the machines of `clusters`; the imbalance of experts is set elsewhere.
     pub(crate) fn recipe(
         &self,

@@ -71,7 +71,7 @@ def test_files_are_written(script: Path, tmp_path: Path) -> None:
     removed = [line for line in difference.splitlines()[2:] if line.startswith("-")]
     assert removed
     assert all("recompute" in line for line in removed)
-    with pytest.raises(db.InputError, match="no such change"):
+    with pytest.raises(db.InputError, match="there is no change"):
         advice.export(tmp_path / "none", 99)
     assert not (tmp_path / "none").exists()
     advice.save(tmp_path / "advice.json")

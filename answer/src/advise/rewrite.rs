@@ -169,7 +169,7 @@ impl Advice {
             "Made by `debubble advise` from the machine {} and {} steady iterations of one set-up, {:.3} s a step.",
             base.machine.name, calibration.iterations, calibration.measured
         );
-        base.with_shares(&head, &shares, &[calibration.run.clone()]).map(Some)
+        base.with_shares(&head, &shares, std::slice::from_ref(&calibration.run)).map(Some)
     }
 }
 

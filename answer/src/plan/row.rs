@@ -100,6 +100,7 @@ pub struct PlanRow {
 impl PlanRow {
     /// The row of `plan`, which answers `question`.
     #[must_use]
+    #[allow(clippy::too_many_lines)] // One for each column.
     pub fn of(question: &Question, plan: &Plan) -> Self {
         let cluster = &question.clusters[plan.cluster];
         let costed = plan.finalist.costed();

@@ -237,7 +237,7 @@ pub fn figures(question: &Question, plan: &Plan) -> Vec<String> {
         amount(plan.dollars),
         100.0 * plan.goodput,
     ));
-    lines.extend(tables::odds(question, plan));
+    lines.push(tables::done_by(question, plan));
     lines
 }
 

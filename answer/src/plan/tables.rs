@@ -283,8 +283,7 @@ fn percent_of(odds: f64) -> String {
 }
 
 /// The odds of `plan` against the deadline and the budget of `question`, in words, if it has any.
-#[must_use]
-pub fn odds(question: &Question, plan: &Plan) -> Option<String> {
+fn odds(question: &Question, plan: &Plan) -> Option<String> {
     let limits = limits(question).into_iter().zip(plan.odds_of_limits(question));
     let each =
         limits.filter_map(|(limit, odds)| Some(format!("{} with {}", limit?, percent_of(odds?))));
@@ -302,7 +301,20 @@ fn limits(question: &Question) -> [Option<String>; 2] {
     ]
 }
 
-/// By when trainings like `plan` are done, and what published ones took, in words.
+/// The odds of `plan`, and by when trainings like it are done, in words.
+#[must_use]
+pub fn done_by(question: &Question, plan: &Plan) -> String {
+    let meets = odds(question, plan).map_or_else(String::new, |odds| odds + "; ");
+    let [half, most] = [0.5, 0.9].map(|odds| plan.overrun.factor(odds));
+    format!(
+        "{meets}half of such trainings would be done by {} days and {} dollars, nine in ten by {} days",
+        days(plan.days * half),
+        amount(plan.dollars * half),
+        days(plan.days * most),
+    )
+}
+
+/// [`done_by`], and what published trainings took.
 #[must_use]
 pub fn contingency(question: &Question, answer: &PlanAnswer, plan: &Plan) -> String {
     let Contingency { trainings, least, most, .. } = answer.contingency;
@@ -310,14 +322,10 @@ pub fn contingency(question: &Question, answer: &PlanAnswer, plan: &Plan) -> Str
         Some(factor) => format!("{factor} times those of the steps"),
         None => "those of the steps".to_owned(),
     };
-    let [half, most_of_all] = [0.5, 0.9].map(|odds| plan.overrun.factor(odds));
-    let meets = odds(question, plan).map_or_else(String::new, |odds| odds + "; ");
     format!(
-        "{meets}half of such trainings would be done by {} days and {} dollars, nine in ten by {} days: days, hours and \
-         dollars are {own}, and {trainings} published trainings took {least:.2} to {most:.2} times their plans",
-        days(plan.days * half),
-        amount(plan.dollars * half),
-        days(plan.days * most_of_all),
+        "{}: days, hours and dollars are {own}, and {trainings} published trainings took {least:.2} to {most:.2} times \
+         their plans",
+        done_by(question, plan)
     )
 }
 
@@ -325,7 +333,12 @@ pub fn contingency(question: &Question, answer: &PlanAnswer, plan: &Plan) -> Str
 /// where the question does not say whose software runs.
 #[must_use]
 pub fn both_tunings(question: &Question, plans: &[Plan], winner: &Plan) -> Option<String> {
-    let times = winner.stock?;
+    const KEY: &str = "tuning = \"tuned\" or \"stock\" in [training] says which";
+    let Some(times) = winner.stock else {
+        let covers = winner.errors_of_tunings.is_some();
+        return covers
+            .then(|| format!("its error is that of tuned recipes and of default software: {KEY}"));
+    };
     let of = |times: f64, error: Option<[f64; 2]>| {
         let own = winner.days * times;
         let range = between(error, own, days);
@@ -347,8 +360,7 @@ pub fn both_tunings(question: &Question, plans: &[Plan], winner: &Plan) -> Optio
         ),
     };
     Some(format!(
-        "by tuned recipes {}; as a first run of stock Megatron-LM {}: {verdict}; tuning = \"tuned\" or \"stock\" in \
-         [training] says which",
+        "by tuned recipes {}; as a first run of stock Megatron-LM {}: {verdict}; {KEY}",
         of(1.0, tuned),
         of(times, stock)
     ))
