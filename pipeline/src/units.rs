@@ -126,7 +126,7 @@ pub enum UnitError {
 }
 
 const TIMES: [(&str, u64); 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
-/// Units that are read and never written: no decimal fraction of them is a whole second.
+/// Units that are read; of these only the decimal ones of [`TIMES`] are written.
 const LONG_TIMES: [(&str, u64); 6] =
     [TIMES[0], TIMES[1], TIMES[2], TIMES[3], ("min", 60_000_000_000), ("h", 3_600_000_000_000)];
 const SIZES: [(&str, u64); 9] = [

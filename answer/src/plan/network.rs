@@ -30,22 +30,25 @@ pub(super) fn hangs_on(question: &Question, plans: &[Plan], winner: &Plan) -> Op
     }
     let plans =
         || plans.iter().filter(|plan| plan.cluster == winner.cluster && plan.shortage.is_none());
+    plans().nth(1)?;
     let fastest = plans().min_by_key(|plan| plan.finalist.step)?;
+    let words = |plan: &Plan| {
+        let setup = &plan.finalist.costed().setup;
+        format!("{} {}", setup.schedule_name(), tables::setup(setup))
+    };
     RATES.into_iter().find_map(|(rate, word)| {
         let at = |plan: &Plan| step_at(question, cluster, plan, rate);
-        let (own, other) = (at(fastest)?, plans().filter_map(|plan| Some((at(plan)?, plan))).min_by_key(|one| one.0)?);
-        let gain = seconds(own) / seconds(other.0) - 1.0;
-        let setup = &other.1.finalist.costed().setup;
+        let steps = plans().filter_map(|plan| Some((at(plan)?, plan)));
+        let (step, other) = steps.min_by_key(|(step, _)| *step)?;
+        let gain = seconds(at(fastest)?) / seconds(step) - 1.0;
         (gain > APART).then(|| {
             format!(
-                "the order of these plans hangs on the network of {}, which is taken from its file: at {word} its rate {} {} \
-                 is {} faster than {} {}, the fastest here; measure it",
+                "the order of these plans hangs on the network of {}, which is taken from its file: at {word} its \
+                 rate {} is {} faster than {}, the fastest here; measure it",
                 cluster.name(),
-                setup.schedule_name(),
-                tables::setup(setup),
+                words(other),
                 format::percent(gain),
-                fastest.finalist.costed().setup.schedule_name(),
-                tables::setup(&fastest.finalist.costed().setup),
+                words(fastest),
             )
         })
     })
