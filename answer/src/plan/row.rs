@@ -91,8 +91,7 @@ impl PlanRow {
     /// The row of `plan`, which answers `question`.
     #[must_use]
     pub fn of(question: &Question, plan: &Plan) -> Self {
-        let cluster = &question.clusters[plan.cluster];
-        let costed = plan.finalist.costed();
+        let (cluster, costed) = (&question.clusters[plan.cluster], plan.finalist.costed());
         let own = &costed.setup;
         let (_, held) = plan.finalist.evaluation.fullest();
         let StageMemory { parameters, gradients, optimizer, activations, buffers } = held;
