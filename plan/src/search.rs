@@ -161,6 +161,9 @@ impl Kept {
     }
 }
 
+/// Lower bound of a set-up, or why it has none; the bound where it may fit.
+type Least = (Result<Nanos, Rejected>, Option<Nanos>);
+
 struct Search<'a> {
     inputs: &'a Inputs<'a>,
     setups: &'a [Setup],
@@ -228,7 +231,7 @@ impl<'a> Search<'a> {
             });
             (least, unsure)
         };
-        let bounds: Vec<Option<(Result<Nanos, Rejected>, Option<Nanos>)>> =
+        let bounds: Vec<Option<Least>> =
             setups.par_iter().map(|setup| (!(watch.stop)()).then(|| least(setup))).collect();
         let mut possible = Vec::new();
         for (at, bound) in bounds.into_iter().enumerate() {

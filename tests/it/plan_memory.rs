@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::plan::{SMALL, json, refusal, validate_a100};
+use crate::plan::{SMALL, ask, command, json, refusal, validate_a100};
 
 fn number(value: &Value, key: &str) -> f64 {
     value[key].as_f64().unwrap_or_else(|| panic!("{key} of {value}"))
@@ -37,6 +37,56 @@ fn a_plan_may_use_what_is_seen_less_reserve_and_error() {
     }
     let none = refusal(&format!("{SMALL}\n[search]\nmemory-cap = \"0GB\"\n"));
     assert!(none.contains("memory-cap is 0"), "{none}");
+}
+
+/// A cap takes the place of the margin for the error of predictions, as far as the device goes; odds stay.
+#[test]
+fn a_cap_may_reach_into_the_margin() {
+    let capped = json(&format!("{SMALL}\n[search]\nmemory-cap = \"75GiB\"\n"));
+    for plan in capped["plans"].as_array().unwrap() {
+        assert_eq!(number(plan, "device_bytes"), 75.0 * f64::from(1 << 30));
+        assert!(plan["fits"] == true && number(plan, "fit_odds") > 0.5, "{plan}");
+    }
+    let more = refusal(&format!("{SMALL}\n[search]\nmemory-cap = \"90GiB\"\n"));
+    assert!(more.contains("memory-cap is 90.00 GiB, and the devices have 75.42 GiB"), "{more}");
+}
+
+/// Llama 3 70B in FP8 on few H100.
+fn scarce(devices: u64) -> String {
+    format!(
+        "sequence = 8192\ntokens = 1e12\nbatch = 128\nframework = \"megatron\"\n[model]\nlayers = 80\n\
+         hidden = 8192\nheads = 64\nkv-heads = 8\nffn = 28672\ngated = true\nvocabulary = 128256\n\
+         [[cluster]]\nmachine = \"h100\"\ndevices = {devices}\n[search]\ntensor = [4, 8]\npipeline = [1, 2, 4]\n\
+         chunks = [2, 4]\nschedule = \"1f1b-i\"\ncontext = 1\nmicrobatch = 1\nzero = 1\n[training]\n\
+         precision = \"fp8\"\n"
+    )
+}
+
+/// A faster set-up that may fit stands beside the plan to take, with its odds; it is taken by nobody unasked.
+#[test]
+fn what_may_fit_is_shown_and_not_taken() {
+    let answer = json(&scarce(32));
+    let plans = answer["plans"].as_array().unwrap();
+    let winner = &plans[usize::try_from(answer["winner"].as_u64().unwrap()).unwrap()];
+    let unsure: Vec<&Value> = plans.iter().filter(|plan| plan["fits"] == false).collect();
+    let [unsure] = unsure[..] else { panic!("{plans:?}") };
+    assert_eq!(winner["fits"], true);
+    assert!(number(unsure, "step_ns") < 0.995 * number(winner, "step_ns"), "{unsure}");
+    assert!((0.5..0.99).contains(&number(unsure, "fit_odds")), "{unsure}");
+    assert!(number(unsure, "peak_bytes") > number(unsure, "device_bytes"), "{unsure}");
+    assert_eq!(unsure["on_front"], false);
+    let (_folder, out) = ask(&scarce(32), &[]);
+    let text =
+        String::from_utf8_lossy(&out.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("and may fit, with odds of") && text.contains("?4 d2 t8"), "{text}");
+}
+
+/// A key that would make it fit is named before more devices.
+#[test]
+fn keys_are_named_before_devices() {
+    let none = refusal(&scarce(16));
+    assert!(none.contains("it would fit with optimizer-bytes = 8 in [training]"), "{none}");
+    assert!(!none.contains("smallest cluster"), "{none}");
 }
 
 #[test]

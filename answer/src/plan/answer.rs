@@ -66,7 +66,7 @@ impl Searched {
 pub struct PlanAnswer {
     /// By cluster.
     pub searched: Vec<Searched>,
-    /// All plans: by cluster, the fastest first.
+    /// All plans: by cluster, the fastest first, and those that may fit last.
     pub plans: Vec<Plan>,
     /// How far steps of each kind among the plans may be off.
     pub bars: Vec<ErrorBar>,

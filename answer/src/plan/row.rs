@@ -102,8 +102,7 @@ impl PlanRow {
     #[must_use]
     #[allow(clippy::too_many_lines)] // One for each column.
     pub fn of(question: &Question, plan: &Plan) -> Self {
-        let cluster = &question.clusters[plan.cluster];
-        let costed = plan.finalist.costed();
+        let (cluster, costed) = (&question.clusters[plan.cluster], plan.finalist.costed());
         let own = &costed.setup;
         let [half, most] = [0.5, 0.9].map(|odds| plan.overrun.factor(odds));
         let [deadline_odds, budget_odds] = plan.odds_of_limits(question);

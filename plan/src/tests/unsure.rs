@@ -51,7 +51,7 @@ fn the_fastest_that_may_fit_is_found() {
         let unsure = run_unsure(&inputs, (&found, known), 1, watch);
         // One by one, in as much memory as fits with even odds.
         let budget = MemoryBudget { error: 0.0, ..recipe.memory_budget };
-        let even = Bytes(((gib << 30) as f64 * 0.02f64.exp()) as u64);
+        let even = recipe.memory_budget.as_likely_as_not().of(&machine);
         let larger = Cluster { parts: vec![(Machine { memory: even, ..machine }, 16)] };
         let exact = Recipe { memory_budget: budget, ..recipe.clone() };
         let (_, all) = run_with(&Inputs::new(&model, &exact, &larger), &setups, 1, watch);
