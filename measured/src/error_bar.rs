@@ -189,17 +189,16 @@ impl ErrorBar {
         bar
     }
 
-    /// The interval of a step that takes so many `times` as long with default software: the hull of both kinds of
-    /// software. The bar itself becomes as wide at least.
-    pub fn widen(&mut self, times: f64) -> Option<[f64; 2]> {
-        let [[low, high], [below, above]] = self.of_tunings?;
+    /// Makes the bar the hull of both kinds of software, where the compute of default software takes so many `times` as
+    /// long.
+    fn widen(&mut self, times: f64) {
+        let Some([[low, high], [below, above]]) = self.of_tunings else { return };
         let stock = times * (1.0 + above) - 1.0;
         let [low, high] = [low.max(1.0 - times * (1.0 - below)), high.max(stock)];
         let wider = |own: Option<f64>, other: f64| Some(own.unwrap_or(other).max(other));
         (self.low, self.high) = (wider(self.low, low), wider(self.high, high));
         self.error = self.low.zip(self.high).map(|(low, high)| low.max(high));
         self.stock = wider(self.stock, stock);
-        Some([low, high])
     }
 
     /// The error bar of a step on machines that are calibrated by a set-up from which it differs by `change`.

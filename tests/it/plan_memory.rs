@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::plan::{SMALL, ask, command, json, refusal, validate_a100};
+use crate::plan::{SMALL, ask, json, refusal, validate_a100};
 
 fn number(value: &Value, key: &str) -> f64 {
     value[key].as_f64().unwrap_or_else(|| panic!("{key} of {value}"))

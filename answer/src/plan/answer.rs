@@ -129,9 +129,9 @@ impl Planner<'_> {
         if finalists.iter().all(Vec::is_empty) {
             return Err(self.no_plan(&searched));
         }
-        let mut bars = self.bars(&finalists)?;
+        let bars = self.bars(&finalists)?;
         let contingency = Contingency::published()?;
-        let mut plans = self.plans(finalists, &mut searched, (&mut bars, contingency.overrun))?;
+        let mut plans = self.plans(finalists, &mut searched, (&bars, contingency.overrun))?;
         if plans.is_empty() {
             return Err(self.no_plan(&searched));
         }
@@ -211,10 +211,10 @@ impl Planner<'_> {
             bar.inc(1);
         }
         drop(bar);
-        let mut bars = self.bars(&finalists)?;
+        let bars = self.bars(&finalists)?;
         let contingency = Contingency::published()?;
         let count: usize = finalists.iter().map(Vec::len).sum();
-        let mut plans = self.plans(finalists, &mut searched, (&mut bars, contingency.overrun))?;
+        let mut plans = self.plans(finalists, &mut searched, (&bars, contingency.overrun))?;
         if plans.len() < count || plans.is_empty() {
             return Err(self.no_plan(&searched));
         }
@@ -227,7 +227,7 @@ impl Planner<'_> {
         &self,
         finalists: Vec<Vec<SetupRun>>,
         searched: &mut [Searched],
-        (error_bars, overrun): (&mut [ErrorBar], Overrun),
+        (error_bars, overrun): (&[ErrorBar], Overrun),
     ) -> Result<Vec<Plan>, Diagnostic> {
         let steps: u64 = finalists
             .iter()
@@ -248,7 +248,7 @@ impl Planner<'_> {
                     percentiles.map_err(|error| Diagnostic::new(error.to_string()))?;
                 let documents = self.documents(at, &finalist)?;
                 let plan =
-                    self.plan(at, finalist, documents, percentiles, (&mut *error_bars, overrun));
+                    self.plan(at, finalist, documents, percentiles, (error_bars, overrun));
                 // Of memory that holds no order, no bound says anything.
                 let least_step = plan.least_step.filter(|_| shortage.is_none());
                 let plan = Plan { shortage, least_step, ..plan };
@@ -311,7 +311,7 @@ impl Planner<'_> {
         finalist: Finalist,
         documents: Option<PackedSteps>,
         percentiles: Option<[Nanos; 2]>,
-        (bars, overrun): (&mut [ErrorBar], Overrun),
+        (bars, overrun): (&[ErrorBar], Overrun),
     ) -> Plan {
         let cluster = &self.question.clusters[at];
         let reported = documents.as_ref().map_or(finalist.step, PackedSteps::step);
@@ -337,8 +337,8 @@ impl Planner<'_> {
         let bar = self.bar(cluster, &kind, calibrated, bars);
         let stock = calibrated.is_none().then(|| self.stock(cluster, &finalist)).flatten();
         let (error, errors_of_tunings) = bar.map_or((None, None), |bar| {
-            let hull = stock.and_then(|times| bar.widen(times));
-            (hull.or_else(|| Some([bar.low?, bar.high?])), bar.of_tunings)
+            let interval = bar.low.zip(bar.high).map(|(low, high)| [low, high]);
+            (interval, bar.of_tunings)
         });
         // Days and dollars have a contingency that is given in them.
         let overrun =
@@ -401,12 +401,12 @@ impl Planner<'_> {
         cluster: &Cluster,
         kind: &Kind,
         calibrated: Option<Change>,
-        bars: &'b mut [ErrorBar],
-    ) -> Option<&'b mut ErrorBar> {
+        bars: &'b [ErrorBar],
+    ) -> Option<&'b ErrorBar> {
         let (machine, words) = (cluster.name(), kind.to_string());
-        let own = |bar: &&mut ErrorBar| bar.is_of(&machine, &words, cluster.devices(), calibrated);
+        let own = |bar: &&ErrorBar| bar.is_of(&machine, &words, cluster.devices(), calibrated);
         let is_fitted = self.question.recipe.software.streams.is_none();
-        bars.iter_mut().find(own).filter(|_| is_fitted)
+        bars.iter().find(own).filter(|_| is_fitted)
     }
 
     /// How a job on `cluster` fails: its devices by their own rates, each writing its share of

@@ -77,6 +77,9 @@ pub fn read(
     }
     let configurations = runs.iter().map(|run| run.configuration.as_str()).collect::<Vec<_>>();
     if plan::fit::groups(&configurations).into_iter().max() < Some(1) {
+        if !left_out.is_empty() {
+            return Err(left_out.swap_remove(0));
+        }
         let cause = "it has iterations of one set-up alone: what a fit to it says of another one \
                      cannot be checked";
         let cure = "add an iteration of another set-up, such as with other groups or another batch";
