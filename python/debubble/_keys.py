@@ -717,7 +717,7 @@ class FailureKeys(QuestionKeys, total=False):
     """The most dead workers whose steps are answered, drawn by chance; 0 for none."""
 
     mtbf: Time | None
-    """Mean time between failures of any of all workers, as in 7200s: compares policies."""
+    """Mean time between failures of any of all workers, as in 2h: compares policies."""
 
     peer_hop: Time | None
     """Time of a transfer to a worker of another pipeline [default: as a hop within one]."""
@@ -1449,7 +1449,9 @@ class PlanSearchKeys(TypedDict, total=False):
     """
 
     memory_cap: Size | None
-    """The most memory that a plan may hold of a device [default: what the device leaves]."""
+    """The most memory that may be predicted of a device, without a margin for the error of predictions
+    [default: what the device leaves, less that error].
+    """
 
     microbatch: OneOrMany[Whole] | None
     """Samples of a microbatch [default: 1, 2, 4, 8]."""
@@ -1678,8 +1680,9 @@ class PlanTrainingKeys(TypedDict, total=False):
     """Whether collectives of tensor groups run beside the products that they belong to [default: false]."""
 
     overlap_transfers: bool | None
-    """Whether stages go on while what they made travels to other stages [default: true on machines with
-    products of 8 bits].
+    """Whether stages go on while their outputs travel to other stages: where a stage has several chunks, as
+    in Megatron-LM; with one chunk it waits for each transfer [default: true on machines with products of 8
+    bits].
     """
 
     pad_to_capacity: bool | None
@@ -1730,9 +1733,15 @@ class PlanKeys(TypedDict, total=False):
     cluster: Iterable[PlanClusterKeys | Mapping[str, Any]] | None
     """The clusters to choose from."""
 
+    confidence: Number | None
+    """The odds with which a plan must meet deadline-days and budget, by published trainings [default: 0.5,
+    even odds].
+    """
+
     contingency: Number | None
-    """How many times as long as its steps training takes, for restarts, evaluation and what else is no step
-    [default: 1].
+    """How many times as long as its steps training takes, for restarts, evaluation and what else is no step:
+    odds are then those of trainings that take so long in the median [default: 1, with odds around the median
+    of published trainings].
     """
 
     deadline_days: Number | None

@@ -167,12 +167,14 @@ class Planned(Answer):
         predictions do not tell from it, the one that needs least.
 
         Raises:
-            ValueError: If a Ctrl-C came before any was found, or the set-up that was asked for does not fit.
+            ValueError: If no plan meets both, a Ctrl-C came before any was found, or the set-up that was asked for does
+                not fit.
         """
         winner = self.to_dict()["winner"]
         if winner is None:
             raise ValueError(
-                "there is no plan to take: the search ended before one was found, or the set-up does not fit"
+                "there is no plan to take: none meets deadline and budget with the confidence asked for, "
+                "the search ended before one was found, or the set-up does not fit"
             )
         return self.plans[int(winner)]
 

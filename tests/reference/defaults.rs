@@ -80,7 +80,7 @@ fn plans_take_the_defaults_that_they_say() {
     }
     // Keys about experts are refused where the model has none.
     let training = told["training"].as_table_mut().unwrap();
-    training.retain(|key, _| !ABOUT_EXPERTS.contains(&key.as_str()));
+    training.retain(|key, _| !ABOUT_EXPERTS.contains(&key));
     assert!(filled >= 20, "{told}");
     let folder = tempfile::tempdir().unwrap();
     let answer = |name: &str, text: &str| {

@@ -79,6 +79,10 @@ const OF_MACHINES: &[(&str, &str)] = &[
         "Rate of products and attention over that of others of the generation; no rate is above its peak.",
     ),
     (
+        "efficiency.bf16",
+        "Rate of 16-bit products that all tokens meet, over that of experts in 16 bits, the head and the router.",
+    ),
+    (
         "efficiency.fp8",
         "Share of the 8-bit peak that products with one scale for a tensor reach, over that of 16 bits.",
     ),
@@ -116,6 +120,10 @@ const OF_MACHINES: &[(&str, &str)] = &[
     ),
     ("efficiency.tensor-exposed", "Share of the collectives of tensor groups that nothing hides."),
     ("efficiency.tensor-overlapped", "The same where they run beside products (overlap-tensor)."),
+    (
+        "efficiency.stage-overlapped",
+        "Share of the transfers between stages that nothing hides where a stage has several chunks.",
+    ),
     ("efficiency.context-exposed", "Share of the exchange of context groups that nothing hides."),
     (
         "efficiency.expert-link",

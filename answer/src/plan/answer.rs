@@ -247,8 +247,7 @@ impl Planner<'_> {
                 let percentiles =
                     percentiles.map_err(|error| Diagnostic::new(error.to_string()))?;
                 let documents = self.documents(at, &finalist)?;
-                let plan =
-                    self.plan(at, finalist, documents, percentiles, (error_bars, overrun));
+                let plan = self.plan(at, finalist, documents, percentiles, (error_bars, overrun));
                 // Of memory that holds no order, no bound says anything.
                 let least_step = plan.least_step.filter(|_| shortage.is_none());
                 let plan = Plan { shortage, least_step, ..plan };

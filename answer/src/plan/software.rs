@@ -47,7 +47,10 @@ fn is_needless(with: Nanos, without: Nanos) -> bool {
 #[must_use]
 pub fn chosen(question: &Question, plan: &Plan) -> Vec<ChosenSoftware> {
     let cluster = &question.clusters[plan.cluster];
-    let inputs = ground(question, cluster);
+    let even = question.recipe.as_likely_as_not();
+    // A plan that may fit is held to the memory of its own class.
+    let recipe = if plan.shortage.is_some() { &even } else { &question.recipe };
+    let inputs = Inputs { recipe, ..ground(question, cluster) };
     let setup = &plan.finalist.costed().setup;
     let one = |SoftwareKey { key, value, options }| {
         let rest = setup.options.without(options);

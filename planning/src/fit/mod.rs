@@ -72,9 +72,6 @@ pub fn read(
             Err(run::Fault::File(diagnostic)) => left_out.push(diagnostic),
         }
     }
-    if runs.is_empty() && !left_out.is_empty() {
-        return Err(left_out.swap_remove(0));
-    }
     let configurations = runs.iter().map(|run| run.configuration.as_str()).collect::<Vec<_>>();
     if plan::fit::groups(&configurations).into_iter().max() < Some(1) {
         if !left_out.is_empty() {

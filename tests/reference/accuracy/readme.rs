@@ -120,7 +120,11 @@ fn of_plans() -> [String; 2] {
     let is_apart = |line: &&Line| line.what.ends_with(super::APART);
     let compared = || steps().filter(|line| !is_apart(line));
     let (sharded, of_a100): (Vec<&Line>, Vec<&Line>) = compared()
-        .filter(|line| !is_of_today(line) && !["ccl-bench", "LoRA"].contains(&line.source.as_str()))
+        .filter(|line| {
+            !is_of_today(line)
+                && !["ccl-bench", "LoRA", "NeMo, dense", "NeMo, experts"]
+                    .contains(&line.source.as_str())
+        })
         .partition(|line| line.what.contains("ZeRO 3"));
     let error = |line: &&Line| mean(&[&line.fitted[..], &line.held_out[..]].concat()).unwrap();
     let [sharded, of_a100] =
