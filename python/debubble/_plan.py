@@ -163,12 +163,13 @@ class Planned(Answer):
 
     @property
     def best(self) -> Figures:
-        """The plan to take: the cheapest that meets deadline and budget with the odds of `confidence` or, of those that
-        predictions do not tell from it, the one that needs least.
+        """The plan to take: the cheapest that meets deadline and budget with the odds of `confidence`.
+
+        Of those that predictions do not tell from it, the one that needs least.
 
         Raises:
-            ValueError: If no plan meets both, a Ctrl-C came before any was found, or the set-up that was asked for does
-                not fit.
+            ValueError: If no plan meets both, a Ctrl-C came before any was found, or a given set-up does not
+                fit.
         """
         winner = self.to_dict()["winner"]
         if winner is None:
