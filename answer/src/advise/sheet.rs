@@ -117,18 +117,17 @@ impl Advice {
     }
 }
 
-/// By how much three iterations of one set-up make predictions of other set-ups better.
+/// How far predictions of other set-ups are off after three iterations of one set-up.
 ///
 /// # Errors
 /// If the built-in table cannot be read.
 pub fn calibration_helps() -> Result<String, Diagnostic> {
     let within = CalibratedErrors::of(Difference::WithinGroups)?;
     let groups = CalibratedErrors::of(Difference::Groups)?;
-    let percents = [within.mean, groups.mean, within.blind, groups.blind].map(format::percent);
-    let [within, groups, blind, blind_groups] = percents;
+    let [within, groups] = [within.p95, groups.p95].map(format::percent);
     Ok(format!(
-        "three measured iterations of one set-up make the steps of others +-{within} (the same groups) to +-{groups} \
-         (other groups) in the mean, in place of {blind} and {blind_groups} on published runs: `debubble advise SCRIPT LOG`"
+        "after three measured iterations of one set-up, 95 % of published steps are within {within} of the prediction \
+         with the same groups, and within {groups} with other groups: `debubble advise SCRIPT LOG`"
     ))
 }
 
