@@ -202,7 +202,9 @@ mod tests {
             let others: Vec<Training> = all.iter().filter(of_others).cloned().collect();
             (0.1..=0.9).contains(&Overrun::of(&others).unwrap().odds(one.times()))
         });
-        assert_eq!(inside.count(), 24, "of 28 in the interval of 80 %");
+        let inside = inside.count();
+        // Four in five of 28 are 22.4.
+        assert!((21..=25).contains(&inside), "{inside} of 28 in the interval of 80 %");
         // A given centre is met with even odds; measured steps leave a smaller scale.
         assert!((law.around(1.2).odds(1.2) - 0.5).abs() < 1e-12);
         let own = law.of_measured_steps();

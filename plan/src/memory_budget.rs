@@ -33,12 +33,12 @@ impl Peaks {
     /// The odds that a device which has `has` holds what is predicted to be `needs`.
     #[must_use]
     pub fn odds(&self, needs: Bytes, has: Bytes) -> f64 {
-        let room = (number(has.0.max(1)) / number(needs.0.max(1))).ln() - self.mean;
+        let room = libm::log(number(has.0.max(1)) / number(needs.0.max(1))) - self.mean;
         if self.deviation <= 0.0 {
             return if room < 0.0 { 0.0 } else { 1.0 };
         }
         // The logistic law that is nearest to the normal one.
-        1.0 / (1.0 + (-1.702 * room / self.deviation).exp())
+        1.0 / (1.0 + libm::exp(-1.702 * room / self.deviation))
     }
 }
 
@@ -51,14 +51,14 @@ impl MemoryBudget {
         let exact = self.if_exact(machine);
         match (self.cap, self.is_even) {
             (Some(_), _) => exact,
-            (None, true) => Bytes((number(exact.0) * (-self.peaks.mean).exp()).floor() as u64),
+            (None, true) => Bytes((number(exact.0) * libm::exp(-self.peaks.mean)).floor() as u64),
             (None, false) => Bytes((number(exact.0) / (1.0 + self.error.max(0.0))).floor() as u64),
         }
     }
 
     /// Whether what lacks as much as `overflow` says of what surely fits is as likely to fit as not.
     pub(crate) fn is_likely(&self, overflow: &Overflow) -> bool {
-        let most = (1.0 + self.error.max(0.0)) * (-self.peaks.mean).exp();
+        let most = (1.0 + self.error.max(0.0)) * libm::exp(-self.peaks.mean);
         self.cap.is_none() && number(overflow.needs.0) <= most * number(overflow.has.0)
     }
 
