@@ -195,12 +195,15 @@ impl<'a> Search<'a> {
         let mut rest = &possible[..];
         while !rest.is_empty() {
             let stopped = (self.watch.stop)();
-            let hopeful = if stopped { 0 } else { self.hopeful(rest) };
+            // A search that is ended has one result, where there is any.
+            let ends = stopped && !self.kept.is_empty();
+            let hopeful = if ends { 0 } else { self.hopeful(rest) };
             let reason = if stopped && self.hopeful(rest) > 0 { STOPPED } else { PRUNED };
             let hopeless = (rest.len() - hopeful) as u64;
             self.found.leave_out_all(reason, hopeless);
             let round;
-            (round, rest) = rest[..hopeful].split_at(hopeful.min(ROUND));
+            let most = if stopped { 1 } else { ROUND };
+            (round, rest) = rest[..hopeful].split_at(hopeful.min(most));
             self.simulate(round);
             self.settle();
             (self.watch.done)(hopeless + round.len() as u64);
