@@ -81,7 +81,7 @@ onPage("a plan says its precision, and one that no framework runs comes without 
   const text = await opened.text();
   assert.match(taken.join(), /of the fp8-blockwise peak/);
   assert.ok(text.includes(taken[1]), text);
-  assert.match(text, /HFU [^,]* % of the\s+fp8-blockwise\s+peak/);
+  assert.match(text, /MFU [^,]* % of the\s+fp8-blockwise\s+peak/);
   assert.equal(rows[0][columns.indexOf("schedule")], "[v-half-vocab-1]");
   assert.equal(runs, false);
   const buttons = await opened.page.$$eval("#plan .answer button", (all) => all.map((one) => one.textContent));
