@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import os
-import platform
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Optional, Union
 
-from .. import _pictures
+from .. import _one_device, _pictures
 from .._errors import InputError
 from .._profile import Profile
 from .._schedule import Schedule
@@ -162,7 +159,7 @@ class Recording:
             memory=self._tape.memory.rows(),
             wholes=self._tape.read_wholes(),
             message=self._tape.message,
-            about=_about(stage),
+            about=_one_device.machine(*_runtime.machine(stage.device)),
         )
 
     @property
@@ -444,26 +441,3 @@ def _members(stage: Any) -> list[int]:
 def _class_name(schedule: Any) -> str:
     name = type(schedule).__name__
     return "torch" if name.startswith("_") else name.removeprefix("Schedule")
-
-
-def _about(stage: Any) -> dict[str, Any]:
-    """The machine and the program."""
-    torch = _runtime.torch()
-    device = torch.device(stage.device)
-    return {
-        "program": f"torch {torch.__version__}",
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
-        "date": datetime.date.today().isoformat(),
-        "cpu": _processor(),
-        "cores": os.cpu_count() or 1,
-        "os": f"{platform.system()} {platform.release()}",
-    }
-
-
-def _processor() -> str:
-    """The name of the processor, or nothing."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")

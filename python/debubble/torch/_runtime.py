@@ -98,6 +98,14 @@ def _schedules() -> Any:
     return importlib.import_module("torch.distributed.pipelining.schedules")
 
 
+def machine(device: Any) -> tuple[str, str]:
+    """The software with its version, and the name of `device`."""
+    found = torch()
+    device = found.device(device)
+    name = found.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    return f"torch {found.__version__}", str(name)
+
+
 def stages_in(schedule: Any) -> list[Any]:
     """The stages that `schedule` runs on this rank, in ascending order.
 
