@@ -17,8 +17,14 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from megatron.core import parallel_state, tensor_parallel
+from megatron.core.distributed import (
+    DistributedDataParallel,
+    DistributedDataParallelConfig,
+    finalize_model_grads,
+)
 from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
 from megatron.core.models.gpt.gpt_model import GPTModel
+from megatron.core.optimizer import OptimizerConfig, get_megatron_optimizer
 from megatron.core.pipeline_parallel import schedules
 from megatron.core.transformer.transformer_config import TransformerConfig
 from torch.overrides import TorchFunctionMode
@@ -54,8 +60,8 @@ def on_device() -> Any:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    sizes = {"stages": 4, "chunks": 2, "microbatches": 8, "layers": 16, "hidden": 256, "heads": 4}
-    for name, default in {**sizes, "tokens": 128, "vocabulary": 4096, "steps": 4}.items():
+    sizes = {"stages": 4, "chunks": 2, "microbatches": 8, "layers": 16, "hidden": 128, "heads": 4}
+    for name, default in {**sizes, "tokens": 128, "vocabulary": 2048, "steps": 4}.items():
         parser.add_argument(f"--{name}", type=int, default=default)
     return parser.parse_args()
 
@@ -93,42 +99,66 @@ def config_of(asked: argparse.Namespace) -> Any:
     )
 
 
-def train(asked: argparse.Namespace, device: Any) -> None:
+def wrapped(config: Any, models: list[Any]) -> list[Any]:
+    """The chunks with Megatron's data parallelism, whose functions its schedules call."""
+    settings = DistributedDataParallelConfig(grad_reduce_in_fp32=True, overlap_grad_reduce=True)
+    made = [DistributedDataParallel(config, settings, one) for one in models]
+    config.no_sync_func = [one.no_sync for one in made] if len(made) > 1 else made[0].no_sync
+    config.finalize_model_grads_func = finalize_model_grads
+    return made
+
+
+def forward_step(iterator: Any, model: Any) -> Any:
+    """F of a microbatch of a chunk, and the function of its loss, as Megatron's schedules call them."""
+    tokens = next(iterator)
+    samples, length = tokens.shape
+    positions = torch.arange(length, device=tokens.device).expand(samples, length)
+    mask = torch.triu(torch.ones(1, 1, length, length, dtype=torch.bool, device=tokens.device), 1)
+    output = model(tokens, positions, mask, labels=tokens)
+    return output, lambda loss: (loss.mean(), {"loss": loss.mean().detach()})
+
+
+def step(asked: argparse.Namespace, models: list[Any], data: Any) -> list[Any]:
+    """Forwards and backwards of a step: the losses of its microbatches, on the last stage."""
+    for model in models:
+        model.zero_grad_buffer()
+    losses: list[Any] = schedules.get_forward_backward_func()(
+        forward_step_func=forward_step,
+        data_iterator=[iter(data) for _ in models] if len(models) > 1 else iter(data),
+        model=models if len(models) > 1 else models[0],
+        num_microbatches=asked.microbatches,
+        seq_length=asked.tokens,
+        micro_batch_size=1,
+        forward_only=False,
+    )
+    return losses
+
+
+def model_of(asked: argparse.Namespace, device: Any) -> tuple[list[Any], Any]:
+    """The chunks of this rank, and their optimizer."""
     config = config_of(asked)
     torch.manual_seed(1 + parallel_state.get_pipeline_model_parallel_rank())
-    models = [chunk_of_model(asked, config, place).to(device) for place in range(asked.chunks)]
-    optimizer = torch.optim.Adam([one for model in models for one in model.parameters()], lr=1e-4)
-    positions = torch.arange(asked.tokens, device=device).expand(1, asked.tokens)
-    mask = torch.triu(torch.ones(1, 1, asked.tokens, asked.tokens, dtype=torch.bool, device=device), 1)
+    models = wrapped(config, [chunk_of_model(asked, config, at).to(device) for at in range(asked.chunks)])
+    settings = OptimizerConfig(optimizer="adam", lr=1e-3, clip_grad=0.0)
+    return models, get_megatron_optimizer(settings, models)
 
-    def forward_step(iterator: Any, model: Any) -> Any:
-        tokens = next(iterator)
-        output = model(tokens, positions, mask, labels=tokens)
-        return output, lambda loss: (loss.mean(), {"loss": loss.mean().detach()})
 
+def train(asked: argparse.Namespace, device: Any) -> None:
+    models, optimizer = model_of(asked, device)
     # The same data on all ranks.
     generator = torch.Generator().manual_seed(0)
-    function = schedules.get_forward_backward_func()
     for number in range(asked.steps):
         shape = (asked.microbatches, 1, asked.tokens)
         data = torch.randint(0, asked.vocabulary, shape, generator=generator).to(device)
         optimizer.zero_grad()
         start = time.perf_counter()
-        losses = function(
-            forward_step_func=forward_step,
-            data_iterator=[iter(data) for _ in models] if asked.chunks > 1 else iter(data),
-            model=models if asked.chunks > 1 else models[0],
-            num_microbatches=asked.microbatches,
-            seq_length=asked.tokens,
-            micro_batch_size=1,
-            forward_only=False,
-        )
+        losses = step(asked, models, data)
         dist.barrier()
         took = time.perf_counter() - start
         optimizer.step()
         if parallel_state.is_pipeline_last_stage(ignore_virtual=True):
             loss = sum(float(one["loss"]) for one in losses) / len(losses)
-            print(f"step {number}: loss {loss:.4f}, {1e3 * took:.0f} ms", flush=True)
+            print(f"step {number}: loss {loss:.6f}, {1e3 * took:.0f} ms", flush=True)
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Optional
 
-from .. import _orders, simulate
+from .. import _pictures, simulate
 from .._errors import InputError
 from .._one_device import Chunk, Resident, text
 from .._orders import chunk_of, passes_of
@@ -63,7 +63,12 @@ def main(arguments: Sequence[str]) -> None:
         answers = _visits(asked, Path(folder))
     made, notes = _profile(asked, answers, links)
     made.save(asked.output)
-    print(_table(made, answers))
+    stages = _stages(made, answers)
+    if asked.json is not None:
+        chunks = [row for answer in answers for row in answer["chunks"]]
+        document = {"stages": stages, "chunks": chunks, "notes": notes}
+        _pictures.save(asked.json, {".json": lambda: _pictures.lines(json.dumps(document))})
+    print(_table(made, stages))
     for note in notes:
         print(f"note: {note}")
     print(f"\nwritten: {asked.output}\nnext: debubble search {asked.output} --memory 80GiB --export best.txt")
@@ -77,6 +82,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--output", default="profile.toml", metavar="FILE.toml", help="the profile [%(default)s]")
+    parser.add_argument("--json", metavar="FILE.json", help="samples, bytes and collectives of every chunk")
     parser.add_argument("--repeats", type=_count, default=15, metavar="N", help="timed rounds [%(default)s]")
     parser.add_argument("--warmup", type=_count, default=2, metavar="N", help="rounds before them [%(default)s]")
     parser.add_argument(
@@ -198,7 +204,7 @@ def _chunk(row: Mapping[str, Any], answer: Mapping[str, Any], links: Optional[_l
         # The optimizer of a rank has one state for all of its chunks: dealt by their parameters.
         every = max(sum(one["parameters"] for one in answer["chunks"]), 1)
         state = answer["optimizer"] * row["parameters"] // every
-        resident = Resident(row["weights"], row["gradients"], state, row["transient"])
+        resident = Resident(row["weights"], row["gradients"], state, max(row["transient"].values()))
     return Chunk(
         **longer,
         until_backward=row["until_backward"],
@@ -230,19 +236,30 @@ def _notes(
     return notes
 
 
-def _table(profile: Profile, answers: list[dict[str, Any]]) -> str:
-    """The profile, and the memory of each stage in the order that the trainer runs."""
+def _stages(profile: Profile, answers: list[dict[str, Any]]) -> list[dict[str, Optional[int]]]:
+    """The memory of each stage in the order that the trainer runs, in bytes."""
     with warnings.catch_warnings():
         # The search says them where they matter.
         warnings.simplefilter("ignore")
         order = simulate(profile, profile.schedule, chunks=len(profile.chunks) // profile.stages)[0].order
-    lines = [repr(profile), "", f"{'stage':5}{'weights':>11}{'gradients':>11}{'optimizer':>11}{'peak':>11}"]
-    for stage, (answer, peak) in enumerate(zip(answers, peaks(order, answers))):
-        held = [sum(row[name] for row in answer["chunks"]) for name in ("weights", "gradients")]
-        sizes = [_size(one) for one in (*held, answer["optimizer"], peak)]
-        lines.append(f"{stage:<5}" + "".join(f"{one:>11}" for one in sizes))
+    found: list[dict[str, Optional[int]]] = []
+    for answer, peak in zip(answers, peaks(order, answers)):
+        held = {name: sum(row[name] for row in answer["chunks"]) for name in ("weights", "gradients")}
+        found.append({**held, "optimizer": answer["optimizer"], "peak": peak})
+    return found
+
+
+def _table(profile: Profile, stages: list[dict[str, Optional[int]]]) -> str:
+    """The profile, and the memory of each stage."""
+    lines = [repr(profile), "", "stage" + "".join(f"{name:>11}" for name in stages[0])]
+    for stage, sizes in enumerate(stages):
+        lines.append(f"{stage:<5}" + "".join(f"{_size(one):>11}" for one in sizes.values()))
     lines.append(f"peak: the most that a stage holds in {profile.schedule}, activations and all of these.")
     return "\n".join(lines)
+
+
+#: Passes by their names in an answer.
+_PASSES = {"F": "forward", "B": "input", "W": "weight", "BW": "whole"}
 
 
 def peaks(order: Schedule, answers: list[dict[str, Any]]) -> list[Optional[int]]:
@@ -256,7 +273,7 @@ def peaks(order: Schedule, answers: list[dict[str, Any]]) -> list[Optional[int]]
             row, key = rows[chunk_of(one)], (chunk_of(one), one.microbatch)
             if one.kind == "F":
                 held[key] = row["until_backward"]
-            most = max(most, sum(held.values()) + row["transient"])
+            most = max(most, sum(held.values()) + row["transient"].get(_PASSES[one.kind], 0))
             if one.kind == "B":
                 held[key] = row["until_weight"]
             elif one.kind in ("W", "BW"):

@@ -97,8 +97,8 @@ class Timed:
     weight: list[int] = dataclasses.field(default_factory=list)
     until_backward: int = 0
     until_weight: int = 0
-    #: The most that a pass takes besides what is held before or after it.
-    transient: int = 0
+    #: By pass, the most that it takes besides what is held before or after it.
+    transient: dict[str, int] = dataclasses.field(default_factory=dict)
     parameters: int = 0
     weights: int = 0
     gradients: int = 0
@@ -364,7 +364,7 @@ class _Counter:
             found.until_weight = held[1]
         most = [max(held[0], 0), held[0], held[1] if is_split else 0]
         for name, (_, peak, counted), own in zip(names, self._passes, most):
-            found.transient = max(found.transient, peak - own)
+            found.transient[name] = max(found.transient.get(name, 0), peak - own)
             found.collectives[name] = counted
 
 
