@@ -52,5 +52,6 @@ pub use quantity::Quantity;
 pub use shape::{Element, ModelShape};
 pub use statistics::{Summary, Verdict};
 pub use trainer::{
-    Backward, Facts, RecordedChunk, RecordedError, TrainerCosts, TrainerError, TrainerProfile,
+    Backward, Facts, RecordedChunk, RecordedError, Resident, TrainerCosts, TrainerError,
+    TrainerProfile,
 };

@@ -1,4 +1,4 @@
-"""The profile of chunks that were timed one after the other on one device, as the file of a trainer's profile."""
+"""The profile of chunks that were timed on one device, one after the other, as a trainer's profile."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any, Optional
 
 @dataclasses.dataclass
 class Resident:
-    """Bytes of a chunk besides activations: weights and all else that lies there for good, gradients, state of the
-    optimizer, and the most that a pass takes for itself.
+    """Bytes of a chunk besides activations: weights and all else that lies there for good, gradients, state
+    of the optimizer, and the most that a pass takes for itself.
     """
 
     weights: int
@@ -28,7 +28,8 @@ class Resident:
 class Chunk:
     """What one chunk takes and holds of a microbatch, and its memory besides: samples in nanoseconds, bytes.
 
-    `whole` has B and W in one pass. `input` and `weight`, B and W apart, are empty where the chunk is not split.
+    `whole` has B and W in one pass. `input` and `weight`, B and W apart, are empty where the chunk is not
+    split.
     """
 
     forward: list[int]

@@ -109,7 +109,7 @@ def search_all(
 
 def _asked(question: Union[Question, Profile], keys: SearchKeys) -> _Asked:
     if isinstance(question, Profile):
-        question, keys = _as_recorded(question, keys)
+        question = _as_recorded(question)
     if keys.get("memory_limit") is not None and keys.get("memory_limits") is not None:
         raise InputError("memory_limit and memory_limits exclude each other", key="memory_limits")
     own, rest = _values.parted(keys)
@@ -177,14 +177,10 @@ def _elapsed(seen: Sequence[_ask.Improvement], whole: int) -> _Times:
     return {**times, **ends, (last, -1, -1): whole}
 
 
-def _as_recorded(profile: Profile, keys: SearchKeys) -> tuple[Question, SearchKeys]:
-    """The question of `profile` with its chunks where they lay, unless `keys` say where they shall lie."""
+def _as_recorded(profile: Profile) -> Question:
+    """The question of `profile` with its chunks."""
     question, chunks = check(profile), len(profile.chunks) // profile.stages
-    if chunks == 1:
-        return question, keys
-    if keys.get("placement") is None and profile.placement in ("looped", "v"):
-        keys = {**keys, "placement": "v" if profile.placement == "v" else "looped"}
-    return question.replace(chunks=chunks), keys
+    return question if chunks == 1 else question.replace(chunks=chunks)
 
 
 class Found(Answer, Sequence["FoundOrder"]):

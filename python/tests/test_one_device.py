@@ -27,7 +27,7 @@ def profile(*chunks: _one_device.Chunk, message: int | None = 640) -> db.Profile
 def test_times_and_sizes_are_those_given() -> None:
     made = profile(SPLIT, SPLIT, SPLIT, WHOLE)
     assert (made.schedule, made.stages, made.placement, made.microbatches) == ("one-device", 2, "v", 8)
-    assert 'program = "torch \\"2\\"\\\\x é"' in made.to_toml() or "torch \"2\"\\x é" in made.to_toml()
+    assert 'program = "torch \\"2\\"\\\\x é"' in made.to_toml() or 'torch "2"\\x é' in made.to_toml()
     assert "message = 640" in made.to_toml()
     rows = made.chunks
     assert rows.column("forward_seconds") == pytest.approx([2e-6, 2e-6, 2e-6, 1e-6])

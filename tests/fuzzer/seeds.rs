@@ -12,7 +12,7 @@ use parquet::schema::types::ColumnPath;
 use pipeline::{Bytes, Footprint, Placement};
 use profile::{
     Backward, Element, Link, LinkKind, Machine, Message, ModelShape, Optimizer, Part, Profile,
-    Quantity, RecordedChunk, TrainerProfile,
+    Quantity, RecordedChunk, Resident, TrainerProfile,
 };
 
 use super::files::{of_folder, root};
@@ -120,6 +120,12 @@ fn trainer() -> TrainerProfile {
             whole: quantity(2 * base),
         },
         footprint: Some(Footprint { until_backward: Bytes(300), until_weight: Bytes(200) }),
+        resident: Some(Resident {
+            weights: Bytes(40),
+            gradients: Bytes(80),
+            optimizer: Bytes(120),
+            pass: Bytes(base / 1_000),
+        }),
     };
     TrainerProfile {
         machine: profile().machine,
@@ -127,6 +133,7 @@ fn trainer() -> TrainerProfile {
         stages: 2,
         placement: Placement::Looped,
         microbatches: 4,
+        one_device: true,
         half_width: 0.05,
         message: Some(Bytes(4096)),
         hop: quantity(50_000),

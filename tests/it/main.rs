@@ -48,6 +48,7 @@ mod manual;
 mod memory;
 mod messages;
 mod noise;
+mod one_device;
 mod other_traces;
 mod overlap;
 mod paper;

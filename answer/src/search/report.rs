@@ -509,6 +509,10 @@ fn beside_trainer(row: &SearchRow) -> Option<String> {
 /// Note that the recording of a trainer cannot separate an order from the best published one.
 fn within_noise(row: &SearchRow) -> Option<String> {
     let (name, gain, uncertainty) = row.within_noise()?;
+    // Said beside the schedule of the trainer.
+    if row.trainer().is_some_and(|(runs, _)| runs.family.name() == name) {
+        return None;
+    }
     let [gain, uncertainty] = [gain, uncertainty].map(format::percent);
     Some(format!(
         "\nnot told apart from {name}: the order is predicted to take {gain} less, and the recording knows its \

@@ -1,7 +1,7 @@
 """`python -m debubble.megatron`: a script in the order of a file, or the profile of a script.
 
-    python -m debubble.megatron SCRIPT ARGS.. --debubble-order FILE
-    python -m debubble.megatron profile [OPTIONS] SCRIPT ARGS..
+python -m debubble.megatron SCRIPT ARGS.. --debubble-order FILE
+python -m debubble.megatron profile [OPTIONS] SCRIPT ARGS..
 """
 
 import runpy
@@ -25,7 +25,7 @@ def main() -> None:
         try:
             _profile.main(sys.argv[2:])
         except InputError as error:
-            print(f"error: {error}", file=sys.stderr)
+            sys.stderr.write(f"error: {error}\n")
             raise SystemExit(2) from None
         return
     del sys.argv[0]

@@ -7,6 +7,7 @@ import collections
 import csv
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Optional
 
 from .._errors import InputError
@@ -18,8 +19,8 @@ _COLUMNS = ("collective", "ranks", "bytes", "seconds")
 class Links:
     """Measured collectives: seconds by name, ranks and bytes.
 
-    Between two sizes times follow a line; below the smallest they are those of the smallest, and above the largest its
-    rate goes on.
+    Between two sizes times follow a line; below the smallest they are those of the smallest, and above the
+    largest its rate goes on.
     """
 
     def __init__(self, rows: Mapping[tuple[str, int], list[tuple[int, float]]]) -> None:
@@ -41,9 +42,10 @@ class Links:
         return short + (long - short) * (size - small) / (large - small)
 
     def time(self, collectives: Iterable[Sequence[Any]]) -> int:
-        """Nanoseconds of collectives, each with its name, ranks, bytes and number, as far as they were measured."""
+        """Nanoseconds of collectives (name, ranks, bytes and number) as far as they were measured."""
         known = [one for one in collectives if self.knows(one[0], one[1])]
-        return round(1e9 * sum(count * self.seconds(name, ranks, size) for name, ranks, size, count in known))
+        seconds = sum(int(count) * self.seconds(name, ranks, size) for name, ranks, size, count in known)
+        return round(1e9 * seconds)
 
 
 def read(path: str) -> Links:
@@ -54,7 +56,7 @@ def read(path: str) -> Links:
     """
     rows: dict[tuple[str, int], list[tuple[int, float]]] = collections.defaultdict(list)
     try:
-        with open(path, newline="") as file:
+        with Path(path).open(newline="") as file:
             table = csv.DictReader(file)
             missing = [name for name in _COLUMNS if name not in (table.fieldnames or ())]
             if missing:
@@ -73,7 +75,7 @@ def read(path: str) -> Links:
 
 
 def notes(rows: Sequence[Mapping[str, Any]], links: Optional[Links]) -> list[str]:
-    """The collectives within the passes of a whole step of one microbatch, and whether their times are known."""
+    """The collectives within the passes of a microbatch, and whether their times are known."""
     counted: collections.Counter[tuple[str, int, int]] = collections.Counter()
     for row in rows:
         for name in ("forward", "whole"):

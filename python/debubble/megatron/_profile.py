@@ -1,4 +1,4 @@
-"""`python -m debubble.megatron profile SCRIPT ARGS..`: times every chunk of a training script on one device."""
+"""`python -m debubble.megatron profile SCRIPT ARGS..`: times the chunks of a script on one device."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _ABOUT = """\
 Times the passes of every chunk of a Megatron training script on one device, and writes a profile.
 
 The script runs once for each stage, alone, as that rank of the whole job; its collectives move nothing.
-Where it asks Megatron-core for a step, F, B, W and whole backwards of its chunks are timed, and bytes counted.
+Where it asks Megatron-core for a step, F, B, W and whole backwards of its chunks are timed, and their
+bytes counted.
 """
 
 _EXAMPLES = """\
@@ -68,10 +69,9 @@ def main(arguments: Sequence[str]) -> None:
         chunks = [row for answer in answers for row in answer["chunks"]]
         document = {"stages": stages, "chunks": chunks, "notes": notes}
         _pictures.save(asked.json, {".json": lambda: _pictures.lines(json.dumps(document))})
-    print(_table(made, stages))
-    for note in notes:
-        print(f"note: {note}")
-    print(f"\nwritten: {asked.output}\nnext: debubble search {asked.output} --memory 80GiB --export best.txt")
+    lines = [_table(made, stages), *(f"note: {note}" for note in notes), "", f"written: {asked.output}"]
+    lines.append(f"next: debubble search {asked.output} --memory 80GiB --export best.txt")
+    sys.stdout.write("\n".join([*lines, ""]))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -81,10 +81,14 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--output", default="profile.toml", metavar="FILE.toml", help="the profile [%(default)s]")
+    parser.add_argument(
+        "--output", default="profile.toml", metavar="FILE.toml", help="the profile [%(default)s]"
+    )
     parser.add_argument("--json", metavar="FILE.json", help="samples, bytes and collectives of every chunk")
     parser.add_argument("--repeats", type=_count, default=15, metavar="N", help="timed rounds [%(default)s]")
-    parser.add_argument("--warmup", type=_count, default=2, metavar="N", help="rounds before them [%(default)s]")
+    parser.add_argument(
+        "--warmup", type=_count, default=2, metavar="N", help="rounds before them [%(default)s]"
+    )
     parser.add_argument(
         "--world-size", type=_count, metavar="N", help="devices of the whole job [the fewest that it runs on]"
     )
@@ -122,7 +126,7 @@ def _visits(asked: Any, folder: Path) -> list[dict[str, Any]]:
         first = visit(0)
     answers = [first]
     for rank in first["pipeline"][1:]:
-        print(f"stage {len(answers)} of {first['stages']} ..", file=sys.stderr)
+        sys.stderr.write(f"stage {len(answers)} of {first['stages']} ..\n")
         answers.append(visit(rank))
     return answers
 
@@ -150,7 +154,8 @@ def _apart(task: _visit.Task) -> dict[str, Any]:
         answer: dict[str, Any] = json.loads(task.answer.read_text())
         return answer
     last = "\n".join(f"  {line}" for line in log.read_text(errors="replace").splitlines()[-_LAST:])
-    message = f"rank {task.rank} of {task.world} did not reach its first step (exit {os.waitstatus_to_exitcode(status)}):\n{last}"
+    code = os.waitstatus_to_exitcode(status)
+    message = f"rank {task.rank} of {task.world} did not reach its first step (exit {code}):\n{last}"
     cure = "run the script with torchrun first; --world-size says how many devices its job has"
     raise InputError.with_help(message, cure, "script")
 
@@ -163,7 +168,7 @@ def _be(task: _visit.Task, log: Path) -> None:
     try:
         _visit.run(task)
     except InputError as error:
-        print(error.message)
+        sys.stderr.write(f"{error.message}\n")
     except BaseException:
         traceback.print_exc()
     finally:
@@ -263,7 +268,7 @@ _PASSES = {"F": "forward", "B": "input", "W": "weight", "BW": "whole"}
 
 
 def peaks(order: Schedule, answers: list[dict[str, Any]]) -> list[Optional[int]]:
-    """The most bytes that each stage holds when it runs its passes in `order`; unknown where its optimizer is."""
+    """The most bytes that each stage holds in `order`; unknown where the state of its optimizer is."""
     found: list[Optional[int]] = []
     for stage, answer in enumerate(answers):
         rows = {row["chunk"]: row for row in answer["chunks"]}

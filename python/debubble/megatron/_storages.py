@@ -37,8 +37,8 @@ _NAMES = {
 class Watch:
     """Follows passes: the bytes of storages that are alive, and the collectives.
 
-    On a GPU the allocator counts. On a processor the results of operators do, each storage once: what a kernel takes
-    within itself is not seen there. Passes take longer under it, so they are not timed.
+    On a GPU the allocator counts. On a processor the results of operators do, each storage once: what a
+    kernel takes within itself is not seen there. Passes take longer under it, so they are not timed.
     """
 
     def __init__(self, on_gpu: bool) -> None:

@@ -1,4 +1,4 @@
-"""A rank of a training script that runs alone: its chunks are timed where the script asks Megatron for a step."""
+"""A rank of a training script, alone: its chunks are timed where the script asks Megatron for a step."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ class _Rank:
             chunks = [_Chunk(self, place).timed() for place in range(len(self.models))]
         known = sum(one.weights + one.gradients for one in chunks)
         state, failure = _optimizer_state(self.models)
-        # Buffers of the script, tables and the like lie there for good, too; of master weights the optimizer tells.
+        # Other buffers of the script lie there for good, too; master weights are of the optimizer.
         master = state.pop("master", 0)
         chunks[0].weights += max(held - known - master, 0)
         return {
@@ -369,7 +369,7 @@ class _Counter:
 
 
 def _optimizer_state(models: list[Any]) -> tuple[dict[str, int], Optional[str]]:
-    """Bytes of master weights and of the state of the script's optimizers, which a step without gradients makes."""
+    """Bytes of master weights and of the optimizers' state, which a step of zero gradients makes."""
     torch = load("torch")
     own = {one.untyped_storage()._cdata for model in models for one in model.parameters()}
     sizes = {"master": 0, "moments": 0}

@@ -1,7 +1,8 @@
 """The process groups of a whole job in one process: its collectives move nothing.
 
-PyTorch's `fake` backend leaves tensors as they are. What rank 0 broadcasts to the whole job decides how scripts go on
-(whether to train, sizes of data sets): it is written down when rank 0 is visited, and given to the ranks after it.
+PyTorch's `fake` backend leaves tensors as they are. What rank 0 broadcasts to the whole job decides how
+scripts go on (whether to train, sizes of data sets): it is written down when rank 0 is visited, and given to
+the ranks after it.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class _Done:
 
 
 def _without_backend(own: Callable[..., Any]) -> Callable[..., Any]:
-    """`new_group` whose groups are of the backend of the job, whatever is asked for: gloo would look for peers."""
+    """`new_group` with the backend of the job, whatever is asked for: gloo would look for peers."""
     signature = inspect.signature(own)
 
     @functools.wraps(own)
@@ -117,6 +118,7 @@ def _without_backend(own: Callable[..., Any]) -> Callable[..., Any]:
 
 def replace(own: Any, other: Any) -> None:
     """Puts `other` in the place of the function `own` in every module that has it under its name."""
+    name = str(own.__name__)
     for module in list(sys.modules.values()):
-        if getattr(module, own.__name__, None) is own:
-            setattr(module, own.__name__, other)
+        if getattr(module, name, None) is own:
+            setattr(module, name, other)

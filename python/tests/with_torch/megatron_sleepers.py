@@ -1,10 +1,11 @@
-"""A training script on Megatron-core whose passes sleep, so that a few cores hold the processes of many stages.
+"""A training script on Megatron-core whose passes sleep: a few cores hold the processes of many stages.
 
 python megatron_sleepers.py FOLDER
 
-It is the program examples/megatron_gpt.py, with a sleep in every layer: in F, in the gradient of its input and in that
-of a weight of its own. Each rank writes FOLDER/RANK.json: the seconds of its steps, the most bytes of tensors that it
-held in a step, and of the gradient of each parameter after the first a digest and the sum of its entries' sizes.
+It is the program examples/megatron_gpt.py, with a sleep in every layer: in F, in the gradient of its input
+and in that of a weight of its own. Each rank writes FOLDER/RANK.json: the seconds of its steps, the most
+bytes of tensors that it held in a step, and of the gradient of each parameter after the first step a digest
+and the sum of its entries' sizes.
 """
 
 from __future__ import annotations
@@ -88,7 +89,10 @@ def gradients(models: list[Any]) -> dict[str, Any]:
         for name, one in model.named_parameters()
     }
     digests = {name: hashlib.sha256(one.numpy().tobytes()).hexdigest() for name, one in named.items()}
-    return {"gradients": digests, "sums": {name: float(one.double().abs().sum()) for name, one in named.items()}}
+    return {
+        "gradients": digests,
+        "sums": {name: float(one.double().abs().sum()) for name, one in named.items()},
+    }
 
 
 def main() -> None:

@@ -59,7 +59,7 @@ def test_the_commands_of_the_page(tmp_path: Path) -> None:
     profile = db.Profile.from_file(tmp_path / "profile.toml")
     assert (profile.stages, profile.microbatches, len(profile.chunks)) == (4, 8, 8)
     assert (profile.placement, profile.schedule) == ("looped", "1f1b-i")
-    assert all(row.activation_bytes > 0 and row.backward > 0 for row in profile.chunks)
+    assert all(row.activation_bytes > 0 and row.backward_seconds > 0 for row in profile.chunks)
     assert "unknown" not in table
     assert "the trainer runs 1f1b-i" in searched
     order = db.Schedule.from_file(tmp_path / "best.txt")
@@ -91,11 +91,10 @@ def witnessed(tmp_path: Path, order: str) -> list[dict[str, Any]]:
     """What eight processes of the sleeping script find: in its own schedule, or in an order."""
     folder = tmp_path / f"run-{Path(order).stem}"
     folder.mkdir()
-    command = [*python("torchrun"), "--nproc-per-node", "8"]
+    script = [str(SLEEPERS), str(folder)]
     if order:
-        ran([*command, "-m", "debubble.megatron", str(SLEEPERS), str(folder), "--debubble-order", order], tmp_path)
-    else:
-        ran([*command, str(SLEEPERS), str(folder)], tmp_path)
+        script = ["-m", "debubble.megatron", *script, "--debubble-order", order]
+    ran([*python("torchrun"), "--nproc-per-node", "8", *script], tmp_path)
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(8)]
 
 

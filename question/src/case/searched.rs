@@ -300,7 +300,7 @@ pub(super) fn instance(
 #[must_use]
 pub fn explain(scenario: &Scenario, setting: &Setting, error: &SearchError) -> Diagnostic {
     let key = match error {
-        SearchError::Infeasible(_) => Some("memory-limit"),
+        SearchError::Infeasible(_) => Some(limit_key(&setting.keys)),
         SearchError::TooLarge(_) | SearchError::TooLargeUnderNoise(_) => Some("microbatches"),
         SearchError::TooManyChunks(_) | SearchError::TooManyPairs(_) => Some("chunks"),
         SearchError::Recomputed => Some("recompute"),

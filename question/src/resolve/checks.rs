@@ -57,6 +57,11 @@ pub(super) fn check_limit(
     Err(scenario.error(setting, Some("memory-limit"), message).with_help(cure))
 }
 
+/// The key that limits the memory of activations.
+pub(crate) fn limit_key(keys: &Keys) -> &'static str {
+    if keys.memory.is_some() { "memory" } else { "memory-limit" }
+}
+
 /// The first memory limit that is a number of bytes.
 pub(crate) fn limit_in_bytes(keys: &Keys) -> Option<Bytes> {
     keys.memory_limit.iter().flatten().find_map(|limit| match limit {
@@ -164,7 +169,7 @@ pub(crate) fn explain(
         Fault::TooManyChunks { .. } => Some("stages"),
         Fault::TooManyPasses { .. } => Some("microbatches"),
         Fault::Needs { key, .. } => Some(*key),
-        Fault::BelowOneMicrobatch { .. } | Fault::Infeasible { .. } => Some("memory-limit"),
+        Fault::BelowOneMicrobatch { .. } | Fault::Infeasible { .. } => Some(limit_key(&setting.keys)),
         Fault::ShardCount { .. } => Some("vocab-s"),
         Fault::HopCount { .. } => Some("hop"),
         Fault::MicrobatchCount { .. } => setting.keys.of_unequal_microbatches().next(),
@@ -183,6 +188,7 @@ pub(crate) fn explain(
     // A limit as it was given, followed by its amount where that reads differently.
     let limit_of = |stage: usize, limit: &Bytes| match given(stage) {
         Some(given) if given != amount(limit) => format!("{given}, {}", amount(limit)),
+        _ if setting.keys.memory.is_some() => format!("{}, what memory leaves", amount(limit)),
         _ => amount(limit),
     };
     let name = rule.name();

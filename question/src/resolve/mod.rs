@@ -25,7 +25,7 @@ use profile::AnyProfile;
 pub(crate) use backward::is_own;
 pub use backward::{Split, SplitJson};
 pub use chain::communicates;
-pub(crate) use checks::{complete, explain, has_footprints, limit_in_bytes};
+pub(crate) use checks::{complete, explain, has_footprints, limit_in_bytes, limit_key};
 pub(crate) use copies::are_timed;
 pub use copies::forget as forget_copies;
 pub use pipeline::forwards;

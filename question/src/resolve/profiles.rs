@@ -303,6 +303,11 @@ fn of_chunks(
                 "ask for a number of chunks that divides {recorded}, or record the trainer with as many \
                  stages as there shall be chunks"
             ),
+            TrainerError::NotSplit { .. } if profile.one_device => {
+                "its machine's remark says why no backward of that chunk is split: ask for schedules of whole \
+                 backwards, or give backward-input and backward-weight"
+                    .to_owned()
+            }
             TrainerError::NotSplit { .. } => format!(
                 "record {}, or give backward-input and backward-weight",
                 splitting(profile)
