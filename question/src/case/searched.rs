@@ -12,7 +12,7 @@ use super::{Case, ScheduleSource, case_of, headroom, seats};
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::noise::Noise;
-use crate::resolve::{Resolved, explain as explain_fault, shape};
+use crate::resolve::{Resolved, explain as explain_fault, limit_key, shape};
 use crate::scenario::{Scenario, Setting};
 
 /// How a question is searched.
