@@ -72,6 +72,7 @@ class Question:
 
 @final
 class Profile:
+    warnings: list[str]
     @staticmethod
     def recorded(paths: Sequence[_Path], files: _Files | None = None) -> Profile: ...
     @staticmethod

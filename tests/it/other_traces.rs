@@ -257,6 +257,42 @@ fn ranks_that_torch_profiled_are_one_run() {
     }
 }
 
+/// What `torch.profiler` sees of GPipe on two ranks, in us: F and BW of 20 on the first; on the last one, whose sends are
+/// traced if `sent`, 20 after a wait for the input, then a loss of 15 that has no name.
+fn of_gpipe(sent: bool) -> Vec<Vec<u8>> {
+    let event = |name: String, at: u64, end: u64| json!({"ph": "X", "cat": "user_annotation", "name": name, "pid": 1, "tid": 1, "ts": at, "dur": end - at});
+    let [mut first, mut last] = [0, 1].map(|_| vec![event("ProfilerStep#1".to_owned(), 0, 1000)]);
+    for k in 0..4 {
+        first.push(event(format!("Forward {k}"), 20 * k, 20 * k + 20));
+        first.push(event("gloo:send".to_owned(), 20 * k + 20, 22 + 35 * k));
+        // It asks for the next input when its loss is done.
+        let (begin, arrived) = (if k == 0 { 0 } else { 22 + 35 * k }, 22 + 35 * k);
+        last.push(event(format!("Forward {k}"), begin, arrived + 20));
+        last.push(event("gloo:recv".to_owned(), begin, arrived));
+        let at = 162 + 20 * k;
+        last.push(event(format!("Backward {k}"), at, at + 20));
+        if sent {
+            last.push(event("gloo:send".to_owned(), at + 20, at + 22));
+        }
+        first.push(event(format!("Backward {k}"), if k == 0 { 127 } else { at + 20 }, at + 42));
+        first.push(event("gloo:recv".to_owned(), if k == 0 { 127 } else { at + 20 }, at + 22));
+    }
+    let trace = |rank: u64, events: Vec<Value>| json!({"schemaVersion": 1, "distributedInfo": {"backend": "gloo", "rank": rank, "world_size": 2}, "traceEvents": events});
+    vec![bytes(&trace(0, first)), bytes(&trace(1, last))]
+}
+
+#[test]
+fn work_that_gpipe_does_not_name_takes_its_time() {
+    let seen = answer(&of_gpipe(true), "");
+    assert!(seen["mean_abs_error"].as_f64().unwrap() < 0.01, "{seen}");
+    // Where it cannot be told from the wait for sends, the answer says that something is missing.
+    let told = replay(&of_gpipe(false), "");
+    let error = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert!(error.contains("off the measured steps: work between passes"), "{error}");
+    let said = replay(&of_gpipe(true), "");
+    assert!(!String::from_utf8_lossy(&said.stderr).contains("off the measured"), "{said:?}");
+}
+
 #[test]
 fn traces_of_torch_that_are_not_those_of_a_run() {
     let files = of_torch("ScheduleZBVZeroBubble");

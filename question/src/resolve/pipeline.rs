@@ -1,8 +1,6 @@
 //! The pipeline of a setting: its shape, where its chunks lie, and the layers that they have.
 
-use pipeline::{
-    Choice, Fault, MAX_CHUNKS, Placement, Shape, Share, SteadyState, spread_by_layers,
-};
+use pipeline::{Choice, Fault, MAX_CHUNKS, Placement, Shape, Share, SteadyState, spread_by_layers};
 
 use super::checks::{agree, explain};
 use super::layout;
