@@ -182,9 +182,9 @@ impl Rank {
         busy.into_iter().filter_map(step).collect()
     }
 
-    /// Work of the host between passes of GPipe, which has no name: from the end of a pass, or of the last transfer that
-    /// the host may have waited for behind it, until the next pass begins or waits for its input. None is known where no
-    /// send is traced: the host waits for sends between forwards and backwards.
+    /// Work of the host between passes of GPipe, which has no name: from the end of a pass, or of the last
+    /// transfer that the host may have waited for behind it, until the next pass begins or waits for its input.
+    /// None is known where no send is traced: the host waits for sends between forwards and backwards.
     fn unnamed_work(&self) -> Vec<(Nanos, Nanos)> {
         if self.sent.is_empty() {
             return Vec::new();

@@ -1,9 +1,9 @@
 //! The columns of a sweep: their names, which stay the same, and what they hold.
 //!
 //! A sweep has the columns of its axes and of what its keys ask for, in this order: always the
-//! metrics; whether it is asynchronous, where a schedule is; what the step is without noise, where noise is asked; the distributions, where replicas
-//! are; what the hardware went through, where there is some. A column is named like the path in
-//! what `debubble simulate --json` prints.
+//! metrics; whether it is asynchronous, where a schedule is; what the step is without noise, where
+//! noise is asked; the distributions, where replicas are; what the hardware went through, where there
+//! is some. A column is named like the path in what `debubble simulate --json` prints.
 
 use super::axis::Axis;
 use super::grid::Grid;
