@@ -103,8 +103,8 @@ class Table(Sequence[Figures]):
         return isinstance(other, Table) and self._rows == other._rows
 
     def best(self, by: str, *, greatest: bool = False, fitting: bool = True) -> Figures:
-        """The row with the least `by`, or the `greatest`; the first of equals. Asynchronous schedules, whose weights
-        are stale, are left out unless there are no others.
+        """The row with the least `by`, or the `greatest`; the first of equals. Asynchronous schedules, whose
+        weights are stale, are left out unless there are no others.
 
         Args:
             by: A column of numbers of the frame, such as `"span_seconds"` or `"bubble_rate"`.
@@ -281,8 +281,8 @@ def dicts(columns: Columns) -> Iterator[dict[str, Any]]:
 
 
 def best(columns: Columns, by: str, greatest: bool, fitting: bool) -> int:
-    """The number of the row with the least figure `by`, or the greatest. Rows of asynchronous schedules are left
-    out, unless there are no others: their time and memory do not compare.
+    """The number of the row with the least figure `by`, or the greatest. Rows of asynchronous schedules are
+    left out, unless there are no others: their time and memory do not compare.
 
     Raises:
         InputError: If no row has one.

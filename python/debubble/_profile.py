@@ -35,12 +35,12 @@ class Profile:
         """The profile of a recorded run: a path, an open file, or its content as bytes.
 
         Recordings are what `debubble.torch.record` saves, the timelines of `debubble execute`, and logs of
-        Megatron-LM with `--timing-log-level 2 --timing-log-option all`, which know F and whole backwards alone.
+        Megatron-LM with `--timing-log-level 2 --timing-log-option all`, which know F and whole backwards.
 
         Raises:
             InputError: If it cannot be read, or holds too little.
         """
-        return cls.of_recordings(source)
+        return cls._recorded(source)
 
     @classmethod
     def of_recordings(cls, *sources: Union[str, os.PathLike[str], IO[str], IO[bytes], bytes]) -> Profile:
@@ -53,6 +53,11 @@ class Profile:
         Raises:
             InputError: If one cannot be read or holds too little, or they are of other chunks.
         """
+        return cls._recorded(*sources)
+
+    @classmethod
+    def _recorded(cls, *sources: Union[str, os.PathLike[str], IO[str], IO[bytes], bytes]) -> Profile:
+        """The profile of `sources`, with notes to the caller's caller."""
         paths: list[str] = []
         files: dict[str, bytes] = {}
         for number, source in enumerate(sources):
@@ -61,7 +66,7 @@ class Profile:
             paths.append(path)
             files.update(held or {})
         inner = _debubble.Profile.recorded(paths, files or None)
-        _ask.note(inner.warnings)
+        _ask.note(inner.warnings, 3)
         return cls._of(inner)
 
     @classmethod

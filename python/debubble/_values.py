@@ -78,8 +78,8 @@ def quantities() -> Mapping[str, bool]:
 
 
 def parted(keys: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The keys of a search, or of dead workers, among `keys`, and those of its question; one that neither has goes
-    where the nearest is.
+    """The keys of a search, or of dead workers, among `keys`, and those of its question; one that neither
+    has goes where the nearest is.
     """
     asked = names("scenario")
     known = asked | names("search") | names("failures")

@@ -204,10 +204,10 @@ def test_asynchronous_schedules_are_the_best_only_where_there_are_no_others() ->
     names = ["pipedream", "1f1b", "zb-h1"]
     with pytest.warns(db.Note, match="pipedream: asynchronous"):
         answers = db.simulate(question(), names, sort="step")
-        rows = db.sweep(question(), {"microbatches": [4, 8]}, names)
-        alone = db.simulate(question(), "pipedream")
-        listed = db.simulate_all([question()], names)
-        every = db.simulate(question(), "all")
+    rows = db.sweep(question(), {"microbatches": [4, 8]}, names)
+    alone = db.simulate(question(), "pipedream")
+    listed = db.simulate_all([question()], names)
+    every = db.simulate(question(), "all")
     assert answers["pipedream"].span_ns < answers["zb-h1"].span_ns
     assert [one.schedule for one in answers] == ["zb-h1", "1f1b", "pipedream"]
     assert answers.rows.column("asynchronous") == [False, False, True]
