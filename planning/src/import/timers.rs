@@ -25,6 +25,8 @@ const HEADS: [&str; 2] = ["times across ranks (ms)", "time across ranks (ms)"];
 const TIMERS: [&str; 2] = ["forward-compute", "backward-compute"];
 /// The most ranks of a run.
 const MOST_RANKS: u64 = 1 << 20;
+/// The most arguments of a run.
+const MOST_ARGUMENTS: usize = 10_000;
 /// The longest time of an iteration, in milliseconds.
 const LONGEST: f64 = 1e9;
 /// What prints the timers.
@@ -53,9 +55,9 @@ pub struct StageTimes {
 /// Whether `content` is a log of a training, rather than a timeline.
 #[must_use]
 pub fn is_log(content: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(content);
-    !text.trim_start().starts_with('{')
-        && [HEADS[0], HEADS[1], ARGUMENTS[0]].iter().any(|words| text.contains(words))
+    let is_json = content.trim_ascii_start().starts_with(b"{");
+    let has = |text: &str| [HEADS[0], HEADS[1], ARGUMENTS[0]].iter().any(|of| text.contains(of));
+    !is_json && has(&String::from_utf8_lossy(content))
 }
 
 /// The times in the log `text` of the file at `path`: of several runs in it the last one with timers.
@@ -148,7 +150,9 @@ impl Reader<'_> {
             self.run.batch = step.batch;
         } else if self.run.open.is_some() {
             self.timer(process(line).1.trim(), &place)?;
-        } else if let Some((name, value)) = dumped(line).filter(|_| self.run.printed == 0) {
+        } else if self.run.arguments.len() < MOST_ARGUMENTS
+            && let Some((name, value)) = dumped(line)
+        {
             self.run.arguments.insert(name.to_owned(), value.to_owned());
         }
         Ok(())
@@ -188,7 +192,10 @@ impl Reader<'_> {
             })?,
         };
         let means = layout.microbatches(self.run.batch).and_then(|microbatches| {
-            Ok((layout.means(&open.times, microbatches * layout.chunks)?, microbatches))
+            Ok((
+                layout.means(&open.times, microbatches.saturating_mul(layout.chunks))?,
+                microbatches,
+            ))
         });
         let (means, microbatches) =
             means.map_err(|why| self.wrong(&open.place, why).with_help(TIMED))?;
@@ -216,18 +223,15 @@ impl Run {
             Diagnostic::at(path, text, Some(place), why).with_help(TIMED)
         };
         let Some(layout) = self.layout.filter(|_| self.printed > 1) else {
-            return Err(match (cut, self.unusable) {
-                (Some(cut), _) => cut,
-                (None, Some(place)) if self.printed == 0 => wrong(
-                    place,
+            let why = match (self.printed, &self.unusable) {
+                (1, _) => "only once are there timers of passes, of the warm-up of the run",
+                (_, Some(_)) => {
                     "these timers do not say how long the passes of each rank took: they are of all ranks together, or \
-                     have no forward-compute",
-                ),
-                (None, Some(place)) => {
-                    wrong(place, "only once are there timers of passes, of the warm-up of the run")
+                     have no forward-compute"
                 }
-                (None, None) => wrong(self.place, "the run printed no timers"),
-            });
+                (_, None) => "the run printed no timers",
+            };
+            return Err(cut.unwrap_or_else(|| wrong(self.unusable.unwrap_or(self.place), why)));
         };
         let shape = Shape::new(layout.stages, layout.chunks, self.microbatches);
         let shape = shape.map_err(|fault| wrong(self.place.clone(), &fault.to_string()))?;
@@ -239,21 +243,16 @@ impl Run {
 impl Layout {
     /// That of a run with these arguments, or why it is not known.
     fn of(arguments: &BTreeMap<String, String>) -> Result<Self, String> {
-        let get = |name: &str| match arguments.get(name).map_or("None", String::as_str) {
-            "None" => Ok(None),
-            text => {
-                match text.parse::<u64>().ok().filter(|&own| (1..=MOST_RANKS << 12).contains(&own))
-                {
-                    Some(own) => Ok(Some(own)),
-                    None => Err(format!("{name} is no number from 1 on")),
-                }
-            }
+        let get = |name: &str| match arguments.get(name).map(String::as_str) {
+            None | Some("None") => Ok(None),
+            Some(text) => match text.parse::<u32>() {
+                Ok(own) if own > 0 => Ok(Some(u64::from(own))),
+                _ => Err(format!("{name} is no number from 1 on")),
+            },
         };
         let need = |name: &str| get(name)?.ok_or_else(|| format!("{name} is missing"));
         if is_on(arguments, "overlap_moe_expert_parallel_comm") {
-            return Err(
-                "with overlap_moe_expert_parallel_comm timers are of pairs of passes".to_owned()
-            );
+            return Err("with overlap_moe_expert_parallel_comm timers are of pairs".to_owned());
         }
         let (stages, world) = (need("pipeline_model_parallel_size")?, need("world_size")?);
         let chunks = get("virtual_pipeline_model_parallel_size")?.unwrap_or(1);

@@ -106,6 +106,11 @@ fn what_names_no_stage_is_refused_with_line_and_cure() {
         (head.to_owned(), 1, "printed no timers"),
         (LOG[arguments..].to_owned(), 1, "pipeline_model_parallel_size is missing"),
         (with("rank  3: 335", "rank  9: 335"), 17, "rank 9 is none of the 4"),
+        (
+            with("global batch size:    32", "global batch size: 999999999999998"),
+            17,
+            "is no number of microbatches",
+        ),
         (with("rank  3: 335.03", "rank  3: nan"), 37, "no time of a rank"),
         (with("rank  3: 335.03", "rank  3: 1e300"), 37, "no time of a rank"),
         (with("rank  3: 335.03", "rank  99999999999999999999: 1"), 37, "no time of a rank"),
@@ -140,7 +145,7 @@ fn what_names_no_stage_is_refused_with_line_and_cure() {
                 "overlap_moe_expert_parallel_comm ................ True",
             ),
             1,
-            "pairs of passes",
+            "timers are of pairs",
         ),
     ] {
         let error = read(&text).expect_err(why);
