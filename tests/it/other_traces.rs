@@ -264,18 +264,19 @@ fn of_gpipe(sent: bool) -> Vec<Vec<u8>> {
     let [mut first, mut last] = [0, 1].map(|_| vec![event("ProfilerStep#1".to_owned(), 0, 1000)]);
     for k in 0..4 {
         first.push(event(format!("Forward {k}"), 20 * k, 20 * k + 20));
-        first.push(event("gloo:send".to_owned(), 20 * k + 20, 22 + 35 * k));
+        first.push(event("gloo:send".to_owned(), 20 * k + 20, 22 + 36 * k));
         // It asks for the next input when its loss is done.
-        let (begin, arrived) = (if k == 0 { 0 } else { 22 + 35 * k }, 22 + 35 * k);
+        let arrived = 22 + 36 * k;
+        let begin = if k == 0 { 0 } else { arrived - 1 };
         last.push(event(format!("Forward {k}"), begin, arrived + 20));
         last.push(event("gloo:recv".to_owned(), begin, arrived));
-        let at = 162 + 20 * k;
+        let at = 165 + 20 * k;
         last.push(event(format!("Backward {k}"), at, at + 20));
         if sent {
             last.push(event("gloo:send".to_owned(), at + 20, at + 22));
         }
-        first.push(event(format!("Backward {k}"), if k == 0 { 127 } else { at + 20 }, at + 42));
-        first.push(event("gloo:recv".to_owned(), if k == 0 { 127 } else { at + 20 }, at + 22));
+        first.push(event(format!("Backward {k}"), if k == 0 { 130 } else { at + 20 }, at + 42));
+        first.push(event("gloo:recv".to_owned(), if k == 0 { 130 } else { at + 20 }, at + 22));
     }
     let trace = |rank: u64, events: Vec<Value>| json!({"schemaVersion": 1, "distributedInfo": {"backend": "gloo", "rank": rank, "world_size": 2}, "traceEvents": events});
     vec![bytes(&trace(0, first)), bytes(&trace(1, last))]
@@ -284,7 +285,7 @@ fn of_gpipe(sent: bool) -> Vec<Vec<u8>> {
 #[test]
 fn work_that_gpipe_does_not_name_takes_its_time() {
     let seen = answer(&of_gpipe(true), "");
-    assert!(seen["mean_abs_error"].as_f64().unwrap() < 0.01, "{seen}");
+    assert!(seen["mean_abs_error"].as_f64().unwrap() < 0.02, "{seen}");
     // Where it cannot be told from the wait for sends, the answer says that something is missing.
     let told = replay(&of_gpipe(false), "");
     let error = String::from_utf8_lossy(&told.stderr).into_owned();
