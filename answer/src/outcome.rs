@@ -112,6 +112,12 @@ impl Outcome {
         self.case.noise.as_ref().and_then(|noise| noise.replicas)
     }
 
+    /// Whether it trains with stale weights: an update in a pipeline that never flushes is no step, so it is not
+    /// compared with others.
+    pub const fn is_asynchronous(&self) -> bool {
+        self.case.steady.is_some()
+    }
+
     /// The device of each stage: its own where the question does not say.
     pub fn devices(&self) -> Vec<usize> {
         self.simulation().devices()
@@ -180,6 +186,7 @@ impl Outcome {
             microbatches: self.case.microbatches(),
             segments: Some(self.case.problem.segments()).filter(|&segments| segments > 1),
             chunks: shape.chunks_per_stage(),
+            asynchronous: self.is_asynchronous(),
             measured_updates: self.case.steady.map(|steady| steady.measured),
             bubble_rate: metrics.bubble_rate(),
             bubble_rate_makespan: metrics.bubble_rate_makespan(),
@@ -310,6 +317,8 @@ pub struct OutcomeJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     segments: Option<u32>,
     chunks: u16,
+    /// Whether it trains with stale weights, and is not compared with others.
+    asynchronous: bool,
     /// How many updates in the steady state of a run the times are the mean of, where the pipeline
     /// never flushes.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -188,7 +188,7 @@ pub fn simulate(
 /// flushes has none.
 fn explain(context: &Context<'_>, outcomes: &mut [Outcome], gaps: bool) -> Result<(), Diagnostic> {
     let work = context.host().begin(0, "runs for explanations");
-    for outcome in outcomes.iter_mut().filter(|one| one.case.steady.is_none()) {
+    for outcome in outcomes.iter_mut().filter(|one| !one.is_asynchronous()) {
         if context.stopped() {
             break;
         }
@@ -386,7 +386,7 @@ fn memory(outcome: &Outcome) -> f64 {
 /// Marks the standing of the outcomes of one setting, the same for table, JSON and picture.
 fn mark(setting: &mut [Outcome]) {
     let candidate = |outcome: &Outcome| {
-        let (at, asynchronous) = (point(outcome), outcome.case.steady.is_some());
+        let (at, asynchronous) = (point(outcome), outcome.is_asynchronous());
         Candidate::of_schedule(at, outcome.fits_in_memory(), asynchronous)
     };
     let all: Vec<Candidate> = setting.iter().map(candidate).collect();
@@ -395,13 +395,15 @@ fn mark(setting: &mut [Outcome]) {
     }
 }
 
-/// Sorts the outcomes of one setting; ties keep their order.
+/// Sorts the outcomes of one setting, asynchronous ones behind those that they do not compare with; ties keep their
+/// order.
 fn sort(setting: &mut [Outcome], by: Sort) {
     match by {
         Sort::Bubble => setting.sort_by(|a, b| point(a).1.total_cmp(&point(b).1)),
         Sort::Memory => setting.sort_by(|a, b| memory(a).total_cmp(&memory(b))),
         Sort::Step => setting.sort_by_key(|outcome| outcome.metrics.span()),
     }
+    setting.sort_by_key(Outcome::is_asynchronous);
 }
 
 #[cfg(test)]

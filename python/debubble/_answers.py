@@ -39,7 +39,8 @@ def simulate(
             place of those that the question names.
         explain: Whether to say why stages wait, for all of them: `why()` says it for one.
         front: Whether to mark the Pareto front of bubble against peak memory.
-        sort: The order of the outcomes of a setting: `"bubble"`, `"memory"` or `"step"`; else as asked.
+        sort: The order of the outcomes of a setting: `"bubble"`, `"memory"` or `"step"`, asynchronous ones
+            last; else as asked.
         progress: See `debubble.Progress`.
         **keys: Keys over those of the question, as of `Question.replace`.
 

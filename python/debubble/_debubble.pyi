@@ -72,6 +72,8 @@ class Question:
 
 @final
 class Profile:
+    @property
+    def warnings(self) -> list[str]: ...
     @staticmethod
     def recorded(paths: Sequence[_Path], files: _Files | None = None) -> Profile: ...
     @staticmethod

@@ -103,7 +103,8 @@ class Table(Sequence[Figures]):
         return isinstance(other, Table) and self._rows == other._rows
 
     def best(self, by: str, *, greatest: bool = False, fitting: bool = True) -> Figures:
-        """The row with the least `by`, or the `greatest`; the first of equals.
+        """The row with the least `by`, or the `greatest`; the first of equals. Asynchronous schedules, whose
+        weights are stale, are left out unless there are no others.
 
         Args:
             by: A column of numbers of the frame, such as `"span_seconds"` or `"bubble_rate"`.
@@ -280,7 +281,8 @@ def dicts(columns: Columns) -> Iterator[dict[str, Any]]:
 
 
 def best(columns: Columns, by: str, greatest: bool, fitting: bool) -> int:
-    """The number of the row with the least figure `by`, or the greatest.
+    """The number of the row with the least figure `by`, or the greatest. Rows of asynchronous schedules are
+    left out, unless there are no others: their time and memory do not compare.
 
     Raises:
         InputError: If no row has one.
@@ -295,6 +297,9 @@ def best(columns: Columns, by: str, greatest: bool, fitting: bool) -> int:
         message = f"`{by}` has no numbers: nothing is best by it"
         raise InputError.with_help(message, f"columns of numbers are {', '.join(numbers)}", "by")
     found = {at: value for at, value in enumerate(_listed(values)) if value is not None}
+    if "asynchronous" in columns:
+        stale = _listed(columns["asynchronous"][1])
+        found = {at: value for at, value in found.items() if not stale[at]} or found
     if fitting and "fits" in columns:
         fits = _listed(columns["fits"][1])
         kept = {at: value for at, value in found.items() if fits[at] is not False}

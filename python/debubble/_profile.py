@@ -7,7 +7,7 @@ import json
 import os
 from typing import IO, Any, Optional, Union
 
-from . import _debubble, _frames, _pictures, _values
+from . import _ask, _debubble, _frames, _pictures, _values
 
 
 class Profile:
@@ -34,12 +34,13 @@ class Profile:
     def of_recording(cls, source: Union[str, os.PathLike[str], IO[str], IO[bytes], bytes]) -> Profile:
         """The profile of a recorded run: a path, an open file, or its content as bytes.
 
-        Recordings are what `debubble.torch.record` saves, and the timelines of `debubble execute`.
+        Recordings are what `debubble.torch.record` saves, the timelines of `debubble execute`, and logs of
+        Megatron-LM with `--timing-log-level 2 --timing-log-option all`, which know F and whole backwards.
 
         Raises:
             InputError: If it cannot be read, or holds too little.
         """
-        return cls.of_recordings(source)
+        return cls._recorded(source)
 
     @classmethod
     def of_recordings(cls, *sources: Union[str, os.PathLike[str], IO[str], IO[bytes], bytes]) -> Profile:
@@ -52,6 +53,11 @@ class Profile:
         Raises:
             InputError: If one cannot be read or holds too little, or they are of other chunks.
         """
+        return cls._recorded(*sources)
+
+    @classmethod
+    def _recorded(cls, *sources: Union[str, os.PathLike[str], IO[str], IO[bytes], bytes]) -> Profile:
+        """The profile of `sources`, with notes to the caller's caller."""
         paths: list[str] = []
         files: dict[str, bytes] = {}
         for number, source in enumerate(sources):
@@ -59,7 +65,9 @@ class Profile:
             path, held = _values.content(source, name)
             paths.append(path)
             files.update(held or {})
-        return cls._of(_debubble.Profile.recorded(paths, files or None))
+        inner = _debubble.Profile.recorded(paths, files or None)
+        _ask.note(inner.warnings, 3)
+        return cls._of(inner)
 
     @classmethod
     def from_file(cls, source: Union[str, os.PathLike[str], IO[str], IO[bytes], bytes]) -> Profile:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import difflib
 import functools
 import json
 import os
@@ -77,10 +78,18 @@ def quantities() -> Mapping[str, bool]:
 
 
 def parted(keys: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The keys of a search, or of dead workers, among `keys`, and those of its question."""
+    """The keys of a search, or of dead workers, among `keys`, and those of its question; one that neither
+    has goes where the nearest is.
+    """
     asked = names("scenario")
-    own = {key: value for key, value in keys.items() if key not in asked}
-    return own, {key: value for key, value in keys.items() if key in asked}
+    known = asked | names("search") | names("failures")
+
+    def is_asked(key: str) -> bool:
+        near = [] if key in known else difflib.get_close_matches(key, sorted(known), 1)
+        return (near or [key])[0] in asked
+
+    own = {key: value for key, value in keys.items() if not is_asked(key)}
+    return own, {key: value for key, value in keys.items() if key not in own}
 
 
 def refuse(function: str, keys: Mapping[str, Any]) -> None:

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use answer::{profile as made, timelines};
+use answer::profile as made;
 use profile::{AnyProfile, TrainerProfile};
 use pyo3::prelude::*;
 use question::{Diagnostic, profiles};
@@ -15,6 +15,9 @@ use crate::error::{raised, unwritable};
 #[pyclass(frozen, module = "debubble._debubble")]
 pub(crate) struct Profile {
     profile: Arc<TrainerProfile>,
+    /// What the recordings do not say, for the user.
+    #[pyo3(get)]
+    warnings: Vec<String>,
 }
 
 #[pymethods]
@@ -24,10 +27,9 @@ impl Profile {
     #[pyo3(signature = (paths, files=None))]
     fn recorded(py: Python<'_>, paths: Vec<PathBuf>, files: Option<Files>) -> PyResult<Self> {
         let answered = ask(py, Arc::new(files.unwrap_or_default()), None, move |context| {
-            let read = paths.iter().map(|path| timelines::read(context, path));
-            made::of_all(&read.collect::<Result<Vec<_>, _>>()?)
+            made::of_files(context, &paths)
         })?;
-        Ok(Self { profile: Arc::new(answered.answer) })
+        Ok(Self { profile: Arc::new(answered.answer), warnings: answered.warnings })
     }
 
     /// The profile in the file at `path`, of `files` or of the disk.
@@ -38,7 +40,9 @@ impl Profile {
             profiles::parse(context, &path)
         })?;
         match answered.answer {
-            AnyProfile::Trainer(profile) => Ok(Self { profile: Arc::from(profile) }),
+            AnyProfile::Trainer(profile) => {
+                Ok(Self { profile: Arc::from(profile), warnings: answered.warnings })
+            }
             AnyProfile::Machine(_) => {
                 let error = Diagnostic::new("it is the profile of a machine, not of a trainer");
                 let cure = "name its file in a question: Question(profile=..., layers=...)";

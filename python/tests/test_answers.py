@@ -200,6 +200,26 @@ def test_chunks_that_do_not_apply_are_told_of() -> None:
     assert rows.columns["chunks"].tolist() == [2, 2]
 
 
+def test_asynchronous_schedules_are_the_best_only_where_there_are_no_others() -> None:
+    names = ["pipedream", "1f1b", "zb-h1"]
+    with pytest.warns(db.Note, match="pipedream: asynchronous"):
+        answers = db.simulate(question(), names, sort="step")
+    rows = db.sweep(question(), {"microbatches": [4, 8]}, names)
+    alone = db.simulate(question(), "pipedream")
+    listed = db.simulate_all([question()], names)
+    every = db.simulate(question(), "all")
+    assert answers["pipedream"].span_ns < answers["zb-h1"].span_ns
+    assert [one.schedule for one in answers] == ["zb-h1", "1f1b", "pipedream"]
+    assert answers.rows.column("asynchronous") == [False, False, True]
+    for by in ("bubble_rate", "span_ns"):
+        assert answers.best(by).schedule == rows.best(by).schedule == "zb-h1"
+        assert listed.rows.best(by).schedule == "zb-h1"
+        assert not every.best(by).schedule.startswith("pipedream")
+    assert rows.columns["asynchronous"].tolist() == [True, False, False] * 2
+    assert alone.best().schedule == "pipedream"
+    assert "asynchronous" not in swept().columns
+
+
 def test_the_best_is_the_least_or_the_greatest_that_fits() -> None:
     answers = db.simulate(question(memory_limit="1p"), ["1f1b", "zb-h1", "zb-h2"])
     fits = [one for one in answers if one.fits is not False]

@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -110,3 +111,27 @@ def test_refusals(profile):
         db.Profile.of_recording(profile.to_toml().encode())
     with pytest.raises(TypeError, match=r"debubble\.Question is needed"):
         db.simulate(3, "1f1b")
+
+
+def test_a_log_of_megatron_is_a_profile() -> None:
+    log = Path(__file__).parents[2] / "tests/traces/megatron-timers.log"
+    with pytest.warns(db.Note, match="do not know hops, memory"):
+        profile = db.Profile.of_recording(log)
+    assert (profile.schedule, profile.stages, profile.microbatches) == ("1f1b", 2, 8)
+    assert (profile.hop, profile.overhead) == (None, None)
+    # F of 10 and 14 ms, the whole backward of 20 and 27, within 2 %.
+    for row, forward, backward in zip(profile.chunks, (0.010, 0.014), (0.020, 0.027)):
+        assert row.forward_seconds == pytest.approx(forward, rel=0.02)
+        assert row.backward_seconds == pytest.approx(backward, rel=0.02)
+        assert row.backward_input_seconds is None
+    with pytest.warns(db.Note, match="too few samples"):
+        answers = db.simulate(profile, "1f1b", hop="1ms")
+    assert answers[0].span_ns > 8 * 41e6
+    with pytest.raises(db.InputError, match="does not know B and W apart"):
+        db.simulate(profile, "zb-h1")
+    two = log.read_bytes().replace(b"size ............ None", b"size ............ 2")
+    with pytest.warns(db.Note, match="alike"):
+        assert len(db.Profile.of_recording(two).chunks) == 4
+    with pytest.raises(db.InputError, match="these timers do not say") as raised:
+        db.Profile.of_recording(log.read_bytes().replace(b"times across", b"max time across"))
+    assert "--timing-log-option all" in str(raised.value)

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use pipeline::torch_csv::{self, ScheduleTextError};
-use pipeline::{Family, Kind, LeftOut, Order, Placement, Schedule, Slot, TextError};
+use pipeline::{Family, Kind, LeftOut, Order, Placement, Schedule, Semantics, Slot, TextError};
 
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
@@ -54,6 +54,11 @@ impl ScheduleSource {
             Self::Family(family) => Some(*family),
             Self::File(..) | Self::Searched(_) => None,
         }
+    }
+
+    /// Whether its weights are stale: such a step does not compare with those of other schedules.
+    pub fn is_asynchronous(&self) -> bool {
+        self.family().is_some_and(|family| family.about().semantics == Semantics::Asynchronous)
     }
 
     /// Whether every backward pass of its orders does B and W at once.

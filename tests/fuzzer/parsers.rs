@@ -171,6 +171,7 @@ fn log(given: &Given<'_>) -> Result<(), String> {
     let old = ["--num-layers 4".to_owned(), "--recompute-granularity full".to_owned()];
     let new = ["--num-layers 8".to_owned(), "--tp-comm-overlap".to_owned()];
     let _ = Edits::between(&old, &new).apply(text);
+    let _ = planning::import::timers::of_log(Path::new("run.log"), text);
     on_disk(|context| {
         let log = planning::import::read_log(context, &given.file("run.log"), 1e6);
         log.map_err(shown)?.measured().map(|one| drop(one.in_words()))

@@ -200,12 +200,19 @@ fn sorted_rows() {
         let answer = every(&format!(
             "--schedule all --stages 4 --microbatches 8 --activation 1GiB --sort {sort}"
         ));
-        answer["results"].as_array().unwrap().clone()
+        let all = answer["results"].as_array().unwrap().clone();
+        // Asynchronous schedules stand behind those that they do not compare with.
+        let stale = |one: &Value| one["asynchronous"] == true;
+        assert!(all.is_sorted_by_key(stale) && stale(all.last().unwrap()), "{sort}");
+        all
+    };
+    let synchronous = |all: Vec<Value>| -> Vec<Value> {
+        all.into_iter().filter(|one| one["asynchronous"] == false).collect()
     };
     let rising = |values: Vec<f64>| values.is_sorted();
     let number = |key: &'static str| move |one: &Value| one[key].as_f64().unwrap();
-    assert!(rising(by("bubble").iter().map(number("bubble_rate")).collect()));
-    assert!(rising(by("step").iter().map(number("span_ns")).collect()));
+    assert!(rising(synchronous(by("bubble")).iter().map(number("bubble_rate")).collect()));
+    assert!(rising(synchronous(by("step")).iter().map(number("span_ns")).collect()));
     let peak = |one: &Value| {
         one["peak_activation_bytes"]
             .as_array()
@@ -214,7 +221,7 @@ fn sorted_rows() {
             .map(|p| p.as_f64().unwrap())
             .fold(0.0, f64::max)
     };
-    assert!(rising(by("memory").iter().map(peak).collect()));
+    assert!(rising(synchronous(by("memory")).iter().map(peak).collect()));
     assert_eq!(by("memory").len(), families().len());
     refused(
         &run(&format!("simulate {TIMES} --schedule all --sort name")),

@@ -246,7 +246,7 @@ fn ranks_that_torch_profiled_are_one_run() {
     assert_eq!(answer(&swapped, ""), answer(&files, ""));
     let gpipe = of_torch("ScheduleGPipe");
     let (error, link) = check_torch(&gpipe, false);
-    assert!(error < 0.06 && link < SLOW_LINK, "{error} {link:?}");
+    assert!(error < 0.02 && link < SLOW_LINK, "{error} {link:?}");
     let changed = answer(&files, "--what-if no-stragglers,free-links --schedule 1f1b-v,zb-v");
     let names = changed["what_if"].as_array().unwrap().iter().map(|one| &one["name"]);
     assert_eq!(names.collect::<Vec<_>>(), ["no-stragglers", "free-links", "1f1b-v", "zb-v"]);
@@ -255,6 +255,43 @@ fn ranks_that_torch_profiled_are_one_run() {
         let step = changed["what_if"][at]["step_ns"].as_f64().unwrap();
         assert!((0.9..1.05).contains(&(step / was)), "{changed}");
     }
+}
+
+/// What `torch.profiler` sees of GPipe on two ranks, in us: F and BW of 20 on the first; on the last one, whose sends are
+/// traced if `sent`, 20 after a wait for the input, then a loss of 15 that has no name.
+fn of_gpipe(sent: bool) -> Vec<Vec<u8>> {
+    let event = |name: String, at: u64, end: u64| json!({"ph": "X", "cat": "user_annotation", "name": name, "pid": 1, "tid": 1, "ts": at, "dur": end - at});
+    let [mut first, mut last] = [0, 1].map(|_| vec![event("ProfilerStep#1".to_owned(), 0, 1000)]);
+    for k in 0..4 {
+        first.push(event(format!("Forward {k}"), 20 * k, 20 * k + 20));
+        first.push(event("gloo:send".to_owned(), 20 * k + 20, 22 + 36 * k));
+        // It asks for the next input when its loss is done.
+        let arrived = 22 + 36 * k;
+        let begin = if k == 0 { 0 } else { arrived - 1 };
+        last.push(event(format!("Forward {k}"), begin, arrived + 20));
+        last.push(event("gloo:recv".to_owned(), begin, arrived));
+        let at = 165 + 20 * k;
+        last.push(event(format!("Backward {k}"), at, at + 20));
+        if sent {
+            last.push(event("gloo:send".to_owned(), at + 20, at + 22));
+        }
+        first.push(event(format!("Backward {k}"), if k == 0 { 130 } else { at + 20 }, at + 42));
+        first.push(event("gloo:recv".to_owned(), if k == 0 { 130 } else { at + 20 }, at + 22));
+    }
+    let trace = |rank: u64, events: Vec<Value>| json!({"schemaVersion": 1, "distributedInfo": {"backend": "gloo", "rank": rank, "world_size": 2}, "traceEvents": events});
+    vec![bytes(&trace(0, first)), bytes(&trace(1, last))]
+}
+
+#[test]
+fn work_that_gpipe_does_not_name_takes_its_time() {
+    let seen = answer(&of_gpipe(true), "");
+    assert!(seen["mean_abs_error"].as_f64().unwrap() < 0.02, "{seen}");
+    // Where it cannot be told from the wait for sends, the answer says that something is missing.
+    let told = replay(&of_gpipe(false), "");
+    let error = String::from_utf8_lossy(&told.stderr).into_owned();
+    assert!(error.contains("off the measured steps: work between passes"), "{error}");
+    let said = replay(&of_gpipe(true), "");
+    assert!(!String::from_utf8_lossy(&said.stderr).contains("off the measured"), "{said:?}");
 }
 
 #[test]

@@ -130,7 +130,7 @@ def is_named(event: dict[str, Any]) -> bool:
 
 def is_read(event: dict[str, Any]) -> bool:
     name: str = event["name"]
-    return name.startswith((*NAMES, "ProfilerStep", "gloo:recv")) and "WAIT" not in name
+    return name.startswith((*NAMES, "ProfilerStep", "gloo:recv", "gloo:send")) and "WAIT" not in name
 
 
 def is_read_unnamed(event: dict[str, Any]) -> bool:

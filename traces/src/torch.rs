@@ -5,7 +5,8 @@
 //! `PP:<stage><action><microbatch>`: F, B (the whole backward pass), I (its input gradient), W,
 //! RECV_F, RECV_B and others. GPipe names `Forward <microbatch>` and `Backward <microbatch>`. A pass
 //! waits for its input within its own event; `gloo:recv` ends when that is there. What else is named
-//! so takes the time of the host between passes, but for WAIT_SEND_F and its like.
+//! so takes the time of the host between passes, but for WAIT_SEND_F and its like. GPipe names no such work: there it
+//! is the time between passes, such as that of the loss, from the end of the last transfer that was waited for.
 
 use pipeline::{Kind, Nanos};
 use serde_json::Value;
@@ -44,6 +45,8 @@ pub(crate) struct Rank {
     asked: Vec<Action>,
     /// Receives, from when they were posted until the value was there.
     received: Vec<(Nanos, Nanos)>,
+    /// When sends were over.
+    sent: Vec<Nanos>,
 }
 
 /// Facts of a rank in its file, beside its events.
@@ -81,6 +84,7 @@ enum EventKind {
     Passes([Option<Named>; 2]),
     Asked(Named),
     Received,
+    Sent,
     Busy,
     Step(u64),
     Other,
@@ -93,7 +97,8 @@ impl Rank {
     /// Number of events that it has kept.
     pub(crate) fn len(&self) -> usize {
         let lists = [self.host.len(), self.device.len(), self.asked.len(), self.received.len()];
-        lists.into_iter().sum::<usize>() + self.busy.len() + self.steps.len()
+        let others = self.sent.len() + self.busy.len() + self.steps.len();
+        lists.into_iter().sum::<usize>() + others
     }
 
     /// Whether no pass was named.
@@ -130,6 +135,7 @@ impl Rank {
             }
             EventKind::Busy if !on_device => keep(&mut self.busy, (start, end), rows)?,
             EventKind::Received if !on_device => keep(&mut self.received, (start, end), rows)?,
+            EventKind::Sent if !on_device => keep(&mut self.sent, end, rows)?,
             EventKind::Step(number) if !on_device => {
                 keep(&mut self.steps, (number, start, end), rows)?;
             }
@@ -150,6 +156,7 @@ impl Rank {
             start.0 += base;
             end.0 += base;
         }
+        self.sent.iter_mut().for_each(|at| at.0 += base);
         Ok(())
     }
 
@@ -161,10 +168,11 @@ impl Rank {
     /// Host work between passes, each with its step. Empty where the device is traced, which does not wait for that
     /// work.
     pub(crate) fn between(&mut self) -> Vec<(u64, Nanos, Nanos)> {
-        let busy = std::mem::take(&mut self.busy);
+        let mut busy = std::mem::take(&mut self.busy);
         if !self.device.is_empty() {
             return Vec::new();
         }
+        busy.extend(self.unnamed_work());
         self.steps.sort_unstable_by_key(|&(number, start, _)| (start, number));
         let step = |(start, end): (Nanos, Nanos)| {
             let after = self.steps.partition_point(|step| step.1 <= start);
@@ -172,6 +180,31 @@ impl Rank {
             (end <= *until).then_some((*number, start, end))
         };
         busy.into_iter().filter_map(step).collect()
+    }
+
+    /// Work of the host between passes of GPipe, which has no name: from the end of a pass, or of the last
+    /// transfer that the host may have waited for behind it, until the next pass begins or waits for its input.
+    /// None is known where no send is traced: the host waits for sends between forwards and backwards.
+    fn unnamed_work(&self) -> Vec<(Nanos, Nanos)> {
+        if self.sent.is_empty() {
+            return Vec::new();
+        }
+        let mut passes: Vec<&Action> = self.host.iter().filter(|one| one.chunk.is_none()).collect();
+        passes.sort_by_key(|one| (one.start, one.end));
+        let received = self.received.iter().map(|(_, end)| *end);
+        let mut over: Vec<Nanos> = received.chain(self.sent.iter().copied()).collect();
+        over.sort_unstable();
+        let mut posted: Vec<Nanos> = self.received.iter().map(|(start, _)| *start).collect();
+        posted.sort_unstable();
+        let work = |two: &[&Action]| {
+            let (before, next) = (two[0], two[1]);
+            let last = over.partition_point(|at| *at <= next.start).checked_sub(1);
+            let from = last.map_or(before.end, |last| before.end.max(over[last]));
+            let asks = posted.get(posted.partition_point(|at| *at < next.start));
+            let until = asks.filter(|at| **at <= next.end).map_or(next.start, |at| *at);
+            (from < until).then_some((from, until))
+        };
+        passes.windows(2).filter_map(work).collect()
     }
 
     /// Whether its passes say which stage they belong to.
@@ -233,8 +266,10 @@ fn kind_of(name: &str) -> EventKind {
     if let Some(number) = of_step {
         return EventKind::Step(number);
     }
-    if name == "gloo:recv" {
-        return EventKind::Received;
+    match name {
+        "gloo:recv" => return EventKind::Received,
+        "gloo:send" => return EventKind::Sent,
+        _ => {}
     }
     let gpipe =
         [("Forward ", Kind::F), ("Backward ", Kind::BW)].into_iter().find_map(|(of, kind)| {

@@ -236,7 +236,7 @@ fn headlines(answers: &Answers) -> Vec<Headline> {
     let settings = answers.by_setting().into_iter().filter_map(|setting| {
         let before = first;
         first += setting.len();
-        let synchronous = setting.iter().find(|one| one.case.steady.is_none())?;
+        let synchronous = setting.iter().find(|one| !one.is_asynchronous())?;
         Some(Headline {
             setting: synchronous.case.setting.clone(),
             best: answer::simulate::best(setting).map(|at| before + at),
@@ -259,7 +259,7 @@ impl Point {
             limit: limits.and_then(Limits::same).map(|limit| words(outcome, limit)),
             stages: Stages::of(outcome),
             fits: outcome.fits_in_memory(),
-            asynchronous: outcome.case.steady.is_some(),
+            asynchronous: outcome.is_asynchronous(),
             faster,
             standing: outcome.standing.map(Standing::name),
         }

@@ -1,17 +1,20 @@
-//! `debubble profile`: the profile of a trainer, from a recording of it.
+//! `debubble profile`: the profile of a trainer, from a recording or a log of it.
 
 #[cfg(test)]
 mod tests;
 
 use ::profile::{Backward, Facts, Quantity, RecordedChunk, TrainerProfile};
+use std::path::{Path, PathBuf};
+
 use pipeline::{Bytes, Placement};
-use question::Diagnostic;
+use planning::import::timers;
 use question::format;
 use question::sheet::Sheet;
+use question::{Context, Diagnostic};
 use serde::Serialize;
 
 use crate::compare::seconds as seconds_of;
-use crate::timelines::{Recorded, Source};
+use crate::timelines::{self, Recorded, Source};
 
 /// The profile of the trainer that was `recorded`.
 ///
@@ -29,17 +32,34 @@ pub fn of(recorded: &Recorded) -> Result<TrainerProfile, Diagnostic> {
         .map_err(|error| Diagnostic::new(error.to_string()))
 }
 
-/// The profile of all of the recordings: of one trainer under several schedules.
+/// The profile of the recordings and logs in the files at `paths`: of one trainer under several schedules.
 ///
 /// # Errors
-/// As [`of`], or if they are of other chunks.
-pub fn of_all(recordings: &[Recorded]) -> Result<TrainerProfile, Diagnostic> {
-    let mut profiles = recordings.iter().map(of).collect::<Result<Vec<_>, _>>()?;
+/// As [`of`], if a file cannot be read, or if they are of other chunks.
+pub fn of_files(context: &Context<'_>, paths: &[PathBuf]) -> Result<TrainerProfile, Diagnostic> {
+    let mut profiles =
+        paths.iter().map(|path| of_file(context, path)).collect::<Result<Vec<_>, _>>()?;
     if profiles.is_empty() {
         return Err(Diagnostic::new("no recording is named"));
     }
     let first = profiles.remove(0);
     first.merged(profiles).map_err(|error| Diagnostic::new(error.to_string()))
+}
+
+/// The profile of the recording or log in the file at `path`.
+fn of_file(context: &Context<'_>, path: &Path) -> Result<TrainerProfile, Diagnostic> {
+    let content = context.read_bytes(path, timelines::MAX_FILE)?;
+    if !timers::is_log(&content) {
+        return of(&timelines::read_content(context, path, &content)?);
+    }
+    let times = timers::of_log(path, &String::from_utf8_lossy(&content))?;
+    let name = if times.shape.chunks_per_stage() > 1 { "1f1b-i" } else { "1f1b" };
+    let mut facts = Facts { name: name.to_owned(), ..Facts::default() };
+    facts.machine.program = "Megatron-LM".to_owned();
+    facts.machine.device = "devices that the log does not name".to_owned();
+    let profile = TrainerProfile::timed(times.shape, times.placement, &times.passes, facts);
+    times.notes.into_iter().for_each(|note| context.warn(note));
+    profile.map_err(|error| Diagnostic::new(error.to_string()))
 }
 
 /// A profile as JSON: means in seconds, of the hop the median; sizes in bytes.

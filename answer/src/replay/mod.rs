@@ -8,6 +8,7 @@ mod what_if;
 use std::path::PathBuf;
 
 use measured::accuracy;
+use question::format;
 use question::replay::ReplayKeys;
 use question::sheet::Sheet;
 use question::{Context, Diagnostic};
@@ -17,6 +18,12 @@ use traces::Times;
 pub use self::hops::{Hops, Link};
 use self::what_if::Asked;
 pub use self::what_if::{Straggler, WhatIfAnswer};
+
+/// From which mean error on a part of the step has no explanation in the trace.
+const FAR: f64 = 0.05;
+/// What explains it.
+const UNEXPLAINED: &str = "work between passes that the trace does not name, such as a loss, or passes whose spans \
+     hold a wait would explain it; in torch, name such work with torch.profiler.record_function(\"PP:loss\")";
 
 /// Predicted and measured steps of a run, and their times after changes.
 #[derive(Serialize)]
@@ -103,8 +110,13 @@ pub fn replay(
     });
     let steps: Vec<Step> = steps.collect();
     let errors: Vec<f64> = steps.iter().map(Step::error).collect();
+    let mean_abs_error = accuracy::mean_absolute(&errors);
+    if mean_abs_error > FAR {
+        let off = format::percent(mean_abs_error);
+        context.warn(format!("the replay is {off} off the measured steps: {UNEXPLAINED}"));
+    }
     Ok(ReplayAnswer {
-        mean_abs_error: accuracy::mean_absolute(&errors),
+        mean_abs_error,
         max_abs_error: errors.iter().fold(0.0, |most, error| error.abs().max(most)),
         measured_ns: what_if::mean(steps.iter().map(|step| step.measured_ns)),
         predicted_ns: what_if::mean(steps.iter().map(|step| step.predicted_ns)),

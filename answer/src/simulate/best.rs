@@ -23,18 +23,13 @@ fn step(outcome: &Outcome) -> f64 {
 #[must_use]
 pub fn best(setting: &[Outcome]) -> Option<usize> {
     let all = setting.iter().enumerate();
-    let fit = all.filter(|(_, one)| is_compared(one) && one.fits_in_memory() != Some(false));
+    let fit = all.filter(|(_, one)| !one.is_asynchronous() && one.fits_in_memory() != Some(false));
     let figures = |outcome: &Outcome| (step(outcome), super::memory(outcome));
     let least = fit.min_by(|(_, a), (_, b)| {
         let ((a, held), (b, held_too)) = (figures(a), figures(b));
         a.total_cmp(&b).then(held.total_cmp(&held_too))
     });
     least.map(|(at, _)| at)
-}
-
-/// Whether `outcome` trains as the others do: an update in a pipeline that never flushes is no step.
-const fn is_compared(outcome: &Outcome) -> bool {
-    outcome.case.steady.is_none()
 }
 
 /// By outcome, the step of 1F1B over its own, for the same setting; `None` where 1F1B cannot do the setting, or the
@@ -52,7 +47,7 @@ pub fn speedups(context: &Context<'_>, scenario: &Scenario, answers: &Answers) -
         });
         outcomes
             .iter()
-            .map(move |one| base.filter(|_| is_compared(one)).map(|base| base / step(one)))
+            .map(move |one| base.filter(|_| !one.is_asynchronous()).map(|base| base / step(one)))
     });
     of_setting.collect()
 }

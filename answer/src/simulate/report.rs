@@ -100,7 +100,7 @@ fn legend(outcomes: &[Outcome]) -> String {
         let into = if same { format!("{count} ") } else { String::new() };
         text += &format!("{cut}: the passes are of segments, {into}to a microbatch.\n");
     }
-    let asynchronous = names(&|outcome| outcome.case.steady.is_some());
+    let asynchronous = names(&Outcome::is_asynchronous);
     if !asynchronous.is_empty() {
         let why = "asynchronous, with more versions of the weights than one: off the front.";
         text += &format!("{asynchronous}: {why}\n");

@@ -61,6 +61,7 @@ pub fn answer(
 
 fn skip_groups(line: &mut Line<'_>, columns: &Columns) {
     let groups = [
+        (columns.asynchronous, 1),
         (columns.noise, NOISE_FREE_COUNT),
         (columns.replicas, 1 + DISTRIBUTIONS_COUNT),
         (columns.hardware, HARDWARE_COUNT),
@@ -88,6 +89,9 @@ fn add_metrics(line: &mut Line<'_>, outcome: &Outcome) {
 }
 
 fn add_groups(line: &mut Line<'_>, columns: &Columns, outcome: &Outcome) {
+    if columns.asynchronous {
+        line.add(outcome.is_asynchronous());
+    }
     if columns.noise {
         match &outcome.noise_free {
             Some(metrics) => add_noise_free(line, metrics),
@@ -165,6 +169,9 @@ fn add_failure(
     line.add_some(keys.microbatches);
     line.add_some(keys.chunks);
     line.skip(METRICS_COUNT - 4);
+    if columns.asynchronous {
+        line.add(question.rule.is_asynchronous());
+    }
     if columns.noise {
         line.skip(NOISE_FREE_COUNT);
     }

@@ -13,7 +13,7 @@ use question::kinds::InputKind;
 use question::{Context, Diagnostic, memory};
 
 /// The largest file.
-const MAX_FILE: u64 = 512 << 20;
+pub(crate) const MAX_FILE: u64 = 512 << 20;
 
 /// Bytes that each byte of a file takes when it is read: a slot is fifty bytes or more.
 const OF_A_BYTE: u64 = 6;

@@ -13,8 +13,8 @@ use profile::Facts;
 use serde::{Deserialize, Serialize};
 use sim::engine::Run;
 
+pub(crate) use file::{MAX_FILE, is_one, read_content};
 pub use file::{bytes, read};
-pub(crate) use file::{is_one, read_content};
 
 use crate::outcome;
 use crate::outcome::Outcome;

@@ -31,6 +31,7 @@ mod table;
 mod tables_tests;
 #[cfg(test)]
 mod tests;
+pub mod timers;
 mod torchtitan;
 pub mod verl;
 mod yaml;

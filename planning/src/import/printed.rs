@@ -17,7 +17,7 @@ const MOST: usize = 16;
 /// The largest configuration.
 const MOST_BYTES: usize = 8 << 20;
 /// Heads of the lines of Megatron-LM's arguments.
-const ARGUMENTS: [&str; 2] = ["-- arguments --", "-- end of arguments --"];
+pub(super) const ARGUMENTS: [&str; 2] = ["-- arguments --", "-- end of arguments --"];
 
 /// Who has printed a configuration, and how.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,7 +113,7 @@ fn begins(line: &str) -> Option<(Kind, String, String)> {
 }
 
 /// The process whose rank or number stands in front of `line`, and what follows; times are left out.
-fn process(line: &str) -> (String, &str) {
+pub(super) fn process(line: &str) -> (String, &str) {
     let (mut source, mut rest) = (String::new(), line);
     let is_number =
         |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.');

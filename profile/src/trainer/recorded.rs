@@ -1,6 +1,8 @@
 //! A profile of the steps of a trainer.
 
-use pipeline::{Bytes, Footprint, Kind, Measurement, Nanos, Pass, Schedule, Slot, Step};
+use pipeline::{
+    Bytes, Footprint, Kind, Measurement, Nanos, Pass, Placement, Schedule, Shape, Slot, Step,
+};
 use thiserror::Error;
 
 use super::{Backward, RecordedChunk, TrainerProfile};
@@ -153,21 +155,51 @@ impl TrainerProfile {
         let overhead = quantity(overheads);
         let least = overhead.as_ref().map_or(0, |one| one.median().0);
         let hops = waits.into_iter().filter(|&(waited, _)| waited > least).map(|(_, hop)| hop);
+        let made = Self::of_samples((shape, schedule.placement()), samples, facts)?;
+        Ok(Self { hop: quantity(hops.collect()), overhead, ..made })
+    }
+
+    /// The profile of passes that were timed by stage alone: of each stage F and the whole backward of one of its
+    /// chunks, which are taken to be alike, in nanoseconds.
+    ///
+    /// # Errors
+    /// A stage without a time.
+    pub fn timed(
+        shape: Shape,
+        placement: Placement,
+        passes: &[[Vec<u64>; 2]],
+        facts: Facts,
+    ) -> Result<Self, RecordedError> {
+        let mut samples = vec![Samples::default(); usize::from(shape.chunks())];
+        for (stage, [forward, whole]) in passes.iter().enumerate().take(shape.stages()) {
+            for chunk in placement.chunks_of(shape, stage) {
+                let (forward, whole) = (forward.clone(), whole.clone());
+                samples[usize::from(chunk)] = Samples { forward, whole, ..Samples::default() };
+            }
+        }
+        Self::of_samples((shape, placement), samples, facts)
+    }
+
+    fn of_samples(
+        (shape, placement): (Shape, Placement),
+        samples: Vec<Samples>,
+        facts: Facts,
+    ) -> Result<Self, RecordedError> {
         let footprint = |chunk: usize| facts.footprints.get(chunk).copied();
         let chunks = samples.into_iter().enumerate();
         let chunks = chunks.map(|(chunk, samples)| whole(samples, chunk, footprint(chunk)));
         Ok(Self {
+            chunks: chunks.collect::<Result<_, _>>()?,
             machine: facts.machine,
             schedule: facts.name,
             stages: shape.stages(),
-            placement: schedule.placement(),
+            placement,
             microbatches: shape.microbatches(),
             one_device: false,
             half_width: HALF_WIDTH,
             message: facts.message,
-            hop: quantity(hops.collect()),
-            overhead,
-            chunks: chunks.collect::<Result<_, _>>()?,
+            hop: None,
+            overhead: None,
         })
     }
 }

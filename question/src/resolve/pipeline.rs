@@ -1,8 +1,6 @@
 //! The pipeline of a setting: its shape, where its chunks lie, and the layers that they have.
 
-use pipeline::{
-    Choice, Fault, MAX_CHUNKS, Placement, Semantics, Shape, Share, SteadyState, spread_by_layers,
-};
+use pipeline::{Choice, Fault, MAX_CHUNKS, Placement, Shape, Share, SteadyState, spread_by_layers};
 
 use super::checks::{agree, explain};
 use super::layout;
@@ -72,10 +70,8 @@ fn segments(keys: &Keys, rule: &ScheduleSource) -> u32 {
 
 /// The run that `rule` is asked about in its steady state; `None` if it flushes after each step.
 pub(crate) fn steady(keys: &Keys, rule: &ScheduleSource) -> Option<SteadyState> {
-    let semantics = rule.family().map(|family| family.about().semantics);
-    let asynchronous = semantics == Some(Semantics::Asynchronous);
     let (stages, microbatches) = (keys.stages?, keys.microbatches?);
-    (asynchronous && stages.min(microbatches) > 0 && stages <= MAX_CHUNKS)
+    (rule.is_asynchronous() && stages.min(microbatches) > 0 && stages <= MAX_CHUNKS)
         .then(|| SteadyState::of(stages, microbatches))
 }
 

@@ -1,9 +1,9 @@
 //! The columns of a sweep: their names, which stay the same, and what they hold.
 //!
 //! A sweep has the columns of its axes and of what its keys ask for, in this order: always the
-//! metrics; what the step is without noise, where noise is asked; the distributions, where replicas
-//! are; what the hardware went through, where there is some. A column is named like the path in
-//! what `debubble simulate --json` prints.
+//! metrics; whether it is asynchronous, where a schedule is; what the step is without noise, where
+//! noise is asked; the distributions, where replicas are; what the hardware went through, where there
+//! is some. A column is named like the path in what `debubble simulate --json` prints.
 
 use super::axis::Axis;
 use super::grid::Grid;
@@ -44,6 +44,7 @@ const METRICS: [Named; 14] = [
     ("peak_in_flight", Whole),
     ("fits", Truth),
 ];
+const ASYNCHRONOUS: Named = ("asynchronous", Truth);
 const NOISE_FREE: [Named; 4] = [
     ("noise_free_bubble_rate", Decimal),
     ("noise_free_bubble_rate_makespan", Decimal),
@@ -104,6 +105,8 @@ pub const HARDWARE_COUNT: usize = HARDWARE.len();
 pub struct Columns {
     /// By axis, whether it has a column of its own.
     pub axes: Vec<bool>,
+    /// Whether some schedule is asynchronous.
+    pub asynchronous: bool,
     /// Whether some question has noise.
     pub noise: bool,
     /// Whether some question has replicas.
@@ -116,6 +119,7 @@ pub struct Columns {
 impl Columns {
     /// The columns of `grid`.
     pub fn of(grid: &Grid) -> Self {
+        let asynchronous = grid.is_asynchronous();
         let noise = grid.asks(&noise::KEYS);
         let replicas = grid.asks(&["replicas"]);
         let hardware = grid.asks(HardwareKeys::NAMES);
@@ -124,6 +128,9 @@ impl Columns {
         names.extend(own.iter().flatten().cloned());
         let mut add = |all: &[Named]| names.extend(all.iter().map(|(name, _)| (*name).to_owned()));
         add(&METRICS);
+        if asynchronous {
+            add(&[ASYNCHRONOUS]);
+        }
         if noise {
             add(&NOISE_FREE);
         }
@@ -137,7 +144,7 @@ impl Columns {
         }
         add(&[ERROR]);
         let axes = own.iter().map(Option::is_some).collect();
-        Self { axes, noise, replicas, hardware, names }
+        Self { axes, asynchronous, noise, replicas, hardware, names }
     }
 
     /// How many there are.
@@ -182,6 +189,7 @@ pub fn kind(name: &str) -> Option<ColumnKind> {
     let fixed = all.find(|(one, _)| *one == name).map(|(_, kind)| kind);
     let rest = || match name {
         "replicas" | "chunks_asked" => Some(Whole),
+        "asynchronous" => Some(Truth),
         "error" => Some(Text),
         _ => distributions().find(|(one, _)| one == name).map(|(_, kind)| kind),
     };

@@ -178,6 +178,11 @@ impl Grid {
             || self.axes.iter().any(|axis| keys.contains(&&axis.key[..]))
     }
 
+    /// Whether the schedule of some question is asynchronous.
+    pub fn is_asynchronous(&self) -> bool {
+        self.parts.iter().flat_map(|part| &part.rules).any(ScheduleSource::is_asynchronous)
+    }
+
     /// The most replicas that a question asks for.
     pub fn most_replicas(&self) -> u64 {
         let axes = self.axes.iter().filter(|axis| axis.key == "replicas");

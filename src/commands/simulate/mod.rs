@@ -120,7 +120,7 @@ pub struct Simulate {
     #[arg(long, help_heading = OUTPUT, value_name = "PERCENT%", requires = "baseline")]
     #[arg(default_value = "0%", allow_hyphen_values = true)]
     tolerance: Tolerance,
-    /// Order of the rows of a setting, the least first; else as asked, `all` as in `schedules`
+    /// Order of the rows of a setting, the least first, asynchronous ones last; else as asked, `all` as in `schedules`
     #[arg(long, help_heading = OUTPUT, value_enum, value_name = "BY")]
     sort: Option<Sort>,
     /// Write a picture of bubble rate against peak activation memory, with the Pareto front

@@ -84,7 +84,7 @@ pub fn event(line: &str) -> Option<Event> {
 }
 
 /// The first [`MOST`] bytes of `line` without control sequences of terminals.
-fn plain(line: &str) -> String {
+pub(in crate::import) fn plain(line: &str) -> String {
     let end = (0..=MOST.min(line.len())).rev().find(|at| line.is_char_boundary(*at)).unwrap_or(0);
     without_colours(&line[..end])
 }
@@ -215,7 +215,7 @@ fn number_after(line: &str, name: &str) -> Option<u64> {
 }
 
 /// The positive number at the start of `text`.
-fn number(text: &str) -> Option<f64> {
+pub(in crate::import) fn number(text: &str) -> Option<f64> {
     parsed(text).map(|(number, _)| number)
 }
 
