@@ -75,9 +75,8 @@ def _unfit(modules: Sequence[Any]) -> Optional[tuple[str, str]]:
 
 def _unscaled(stage: Any) -> Optional[tuple[str, str]]:
     """Whether gradients of a stage lie where torch does not divide them."""
-    is_tensor = _runtime.torch().is_tensor
     for name, one in stage.submod.named_parameters():
-        if one.requires_grad and is_tensor(getattr(one, "main_grad", None)):
+        if one.requires_grad and _runtime.main_grad_of(one) is not None:
             why = f"torch divides the gradients by the number of microbatches, but not the main_grad of {name}"
             return why, "pass scale_grads=False, and divide the loss by the number of microbatches"
     return None

@@ -337,10 +337,14 @@ def mend(schedule: Any, backward_input: Any, backward_weight: Any) -> None:
     - 2.8 and 2.9 do not divide the gradients of a stage whose last backward is split by the number of
       microbatches.
     - What gradients hold before a step is not divided together with what it adds.
+    - Newer ones run backwards to learn what gradients are like: these leave nothing in `main_grad`.
     - 2.9 to 2.11 begin with a message of each stage to its neighbours. Gloo ends the process where one is for
       its own rank, and in 2.9 for the size of all: those between two stages of one rank are left out.
     """
     for stage in stages_in(schedule):
+        stage._prepare_backward_infra = functools.partial(
+            _without_traces, stage, stage._prepare_backward_infra
+        )
         if (2, 9) <= version() < (2, 12):
             stage._get_init_p2p_neighbors_ops = functools.partial(
                 _between_ranks, stage, stage._get_init_p2p_neighbors_ops
@@ -364,6 +368,25 @@ def mend(schedule: Any, backward_input: Any, backward_weight: Any) -> None:
         return made
 
     schedule.step = step
+
+
+def _without_traces(stage: Any, run: Any, *args: Any, **keywords: Any) -> Any:
+    """Runs what may run backwards of `stage`, and undoes what fused ones add to gradients of their own."""
+    grads = [one.main_grad for one in stage.submod.parameters() if main_grad_of(one) is not None]
+    held = [grad.clone() if bool(grad.any()) else None for grad in grads]
+    made = run(*args, **keywords)
+    for grad, before in zip(grads, held):
+        if before is None:
+            grad.zero_()
+        else:
+            grad.copy_(before)
+    return made
+
+
+def main_grad_of(parameter: Any) -> Any:
+    """The tensor that fused kernels add the gradient of `parameter` to, where there is one."""
+    grad = getattr(parameter, "main_grad", None)
+    return grad if torch().is_tensor(grad) else None
 
 
 def _multiply_held(schedule: Any, *, finalizes: bool) -> None:
