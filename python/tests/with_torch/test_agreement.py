@@ -159,11 +159,13 @@ def changing(rank: int, what: str, wanted: db.Schedule, example: Any) -> list[An
     """Gradients of each step, or the message of the first that is refused and then the step before again."""
     chunks = wanted.stages * wanted.chunks
     blocks = [pipelines.Block(at) for at in range(chunks)]
-    sizes = {} if example is None else {"input_args": example, "output_args": example}
-    stages = [
-        PipelineStage(blocks[at], at, chunks, torch.device("cpu"), **sizes)
-        for at in dbt.stages_of(wanted, rank)
-    ]
+    stages = []
+    for at in dbt.stages_of(wanted, rank):
+        sizes = {}
+        if example is not None:
+            sizes["input_args"] = example.clone().requires_grad_(at > 0)
+            sizes["output_args"] = example.clone().requires_grad_()
+        stages.append(PipelineStage(blocks[at], at, chunks, torch.device("cpu"), **sizes))
     schedule = dbt.schedule(stages, wanted, loss_fn=pipelines.loss)
     found: list[Any] = []
 
