@@ -158,10 +158,10 @@ def _accumulate(edges: list[Any], grads: list[Any], leaves: list[Any], retain_gr
 
 def _own(grad: Any, came: list[Any]) -> Any:
     """`grad`, to which more can be added: not in the memory of a gradient that came, which may still be on
-    its way to another stage, nor with several elements in one place.
+    its way to another stage.
     """
-    base_of = _runtime.base_of
-    if grad is None or not (0 in grad.stride() or any(base_of(grad) is base_of(one) for one in came)):
+    memory_of = _runtime.memory_of
+    if grad is None or memory_of(grad) not in {memory_of(one) for one in came}:
         return grad
     return grad.clone()
 

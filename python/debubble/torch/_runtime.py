@@ -320,9 +320,10 @@ def group_number(number: int) -> Iterator[None]:
         yield
 
 
-def base_of(tensor: Any) -> Any:
-    """The tensor of which this one is a view, or itself."""
-    return tensor if tensor._base is None else tensor._base
+def memory_of(tensor: Any) -> Any:
+    """The same for tensors that share memory."""
+    local = getattr(tensor, "_local_tensor", tensor)
+    return local.untyped_storage().data_ptr() if local.layout == torch().strided else id(local)
 
 
 def is_view(tensor: Any) -> bool:
