@@ -36,7 +36,7 @@ def backward_input(
         weights: The parameters of the stage.
     """
     torch = _runtime.torch()
-    edges, grads = _roots(outputs, output_grads)
+    edges, grads = roots(outputs, output_grads)
     wanted = [at for at, one in enumerate(inputs) if torch.is_tensor(one) and one.requires_grad]
     graph = _Graph(edge.node for edge in edges)
     edge_of = torch.autograd.graph.get_gradient_edge
@@ -175,7 +175,7 @@ def _noting(grads: list[Any], at: int) -> Any:
     return note
 
 
-def _roots(outputs: Sequence[Any], output_grads: Optional[Sequence[Any]]) -> tuple[list[Any], list[Any]]:
+def roots(outputs: Sequence[Any], output_grads: Optional[Sequence[Any]]) -> tuple[list[Any], list[Any]]:
     """The edges at which a backward begins, and the gradients there."""
     torch = _runtime.torch()
     edges, grads = [], []

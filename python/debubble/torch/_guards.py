@@ -99,6 +99,11 @@ def _unfit_to_split(modules: Sequence[Any]) -> Optional[tuple[str, str]]:
     return None
 
 
+def can_split(module: Any) -> bool:
+    """Whether the backward of a module can be split."""
+    return _unfit_to_split(list(module.modules())) is None
+
+
 def _reshards(module: Any) -> bool:
     """Whether FSDP2 frees the parameters of `module` after its forward."""
     if not isinstance(module, _runtime.torch().distributed.fsdp.FSDPModule):
