@@ -1,4 +1,4 @@
-"""The profile of chunks that were timed one after the other on one device, as the file of a trainer's profile."""
+"""The profile of chunks that were timed one after the other on one device, as a trainer's profile."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from typing import Any, Optional
 class Chunk:
     """What one chunk takes and holds of a microbatch: samples in nanoseconds, sizes in bytes.
 
-    `whole` has B and W in one pass. `input` and `weight`, B and W apart, are empty where the chunk is not split.
+    `whole` has B and W in one pass. `input` and `weight`, B and W apart, are empty where the chunk is not
+    split.
     """
 
     forward: list[int]

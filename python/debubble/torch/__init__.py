@@ -13,8 +13,8 @@ with dbt.record(schedule) as rec:
 print(db.compare(best.predicted, rec.timeline()))
 ```
 
-`dbt.profile(modules, x, loss_fn=loss, target=y)` has the profile of all chunks from one device, before there is
-a pipeline.
+`dbt.profile(modules, x, loss_fn=loss, target=y)` has the profile of all chunks from one device, before there
+is a pipeline.
 
 PyTorch is loaded when it is needed first: 2.8 or newer.
 """

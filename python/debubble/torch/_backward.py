@@ -90,8 +90,8 @@ def backward_weight(weights: Iterable[Any], groups: list[Group], retain_graph: b
 
 
 def _at_once(groups: list[Group], path: set[Any]) -> list[Group]:
-    """The groups whose W would run a node of Python again: such a node makes all its gradients at once, and may
-    add that of a weight elsewhere, such as to `main_grad`. Their W is part of B.
+    """The groups whose W would run a node of Python again: such a node makes all its gradients at once, and
+    may add that of a weight elsewhere, such as to `main_grad`. Their W is part of B.
     """
     of_python = _runtime.torch().autograd.function.BackwardCFunction
     has_any = any(isinstance(node, of_python) for node in path)

@@ -30,9 +30,9 @@ def profile(
 ) -> Profile:
     """The profile of a pipeline whose chunks run one after the other on one device, without other ranks.
 
-    Each chunk runs F, the whole backward, and B and W apart, as `debubble.torch.schedule` runs them. Gradients,
-    buffers and random numbers are left as they were. There are no hops and no overhead of a runtime in it:
-    a question gives `hop` itself.
+    Each chunk runs F, the whole backward, and B and W apart, as `debubble.torch.schedule` runs them.
+    Gradients, buffers and random numbers are left as they were. There are no hops and no overhead of a
+    runtime in it: a question gives `hop` itself.
 
     Args:
         stage_modules: The modules of all chunks in the order of the model, on the device that they are

@@ -33,10 +33,13 @@ def check_modules(schedule: Schedule, stages: Sequence[Any], *, scales: bool) ->
         if stage.submod is None:
             continue
         modules = list(stage.submod.modules())
-        why, cure = (
-            _unfit(modules) or (scales and _unscaled(stage)) or (split and _unfit_to_split(modules)) or ("", "")
-        )
-        if why:
+        found = _unfit(modules)
+        if found is None and scales:
+            found = _unscaled(stage)
+        if found is None and split:
+            found = _unfit_to_split(modules)
+        if found is not None:
+            why, cure = found
             message = f"stage {stage.stage_index} cannot run the order {schedule.name!r}: {why}"
             raise InputError.with_help(message, cure, "stages")
 
@@ -77,7 +80,7 @@ def _unscaled(stage: Any) -> Optional[tuple[str, str]]:
     """Whether gradients of a stage lie where torch does not divide them."""
     for name, one in stage.submod.named_parameters():
         if one.requires_grad and _runtime.main_grad_of(one) is not None:
-            why = f"torch divides the gradients by the number of microbatches, but not the main_grad of {name}"
+            why = f"torch divides gradients by the number of microbatches, but not the main_grad of {name}"
             return why, "pass scale_grads=False, and divide the loss by the number of microbatches"
     return None
 
@@ -155,7 +158,8 @@ class _Prepared:
         self._sizes: list[Any] = []
 
     def check(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
-        """Before a step, or `eval()`: all ranks go on, or none. Other weights and sizes are prepared for again.
+        """Before a step, or `eval()`: all ranks go on, or none. For other weights and sizes than before torch
+        prepares again.
 
         Raises:
             InputError: If the step of any rank cannot run.

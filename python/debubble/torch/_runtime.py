@@ -291,8 +291,9 @@ def prepares_again(schedule: Any) -> bool:
     """Whether stages can be prepared for other inputs than those of the first step: in versions that prepare
     forwards and backwards apart, and unless the user gave their sizes.
     """
+    modes = [getattr(stage, "_inference_mode", None) for stage in stages_in(schedule)]
     return hasattr(schedule, "_stages_backward_initialized") and all(
-        stage._inference_mode is None or stage._inference_mode.name == "DYNAMIC" for stage in stages_in(schedule)
+        mode is None or mode.name == "DYNAMIC" for mode in modes
     )
 
 

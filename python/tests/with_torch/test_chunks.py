@@ -45,7 +45,10 @@ def recorded(rank: int) -> db.Profile:
 
 def test_it_is_that_of_the_pipeline() -> None:
     made = profiled(
-        [pipelines.Block(at) for at in range(CHUNKS)], stages=RANKS, placement="v", n_microbatches=MICROBATCHES
+        [pipelines.Block(at) for at in range(CHUNKS)],
+        stages=RANKS,
+        placement="v",
+        n_microbatches=MICROBATCHES,
     )
     of_pipeline = pipelines.ranks(RANKS, recorded)[0]
     assert isinstance(of_pipeline, db.Profile), of_pipeline

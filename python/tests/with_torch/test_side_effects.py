@@ -1,4 +1,4 @@
-"""What a step leaves behind besides its own gradients: those of steps before, other tensors, calls of hooks."""
+"""What a step leaves besides its own gradients: those of steps before, other tensors, calls of hooks."""
 
 from __future__ import annotations
 
