@@ -288,13 +288,11 @@ def is_replicated(module: Any) -> bool:
 
 
 def prepares_again(schedule: Any) -> bool:
-    """Whether stages can be prepared for other inputs than those of the first step: in versions that prepare
-    forwards and backwards apart, and unless the user gave their sizes.
+    """Whether stages can be prepared for other inputs than those of the first step: in versions that ask
+    which stages know their sizes, and unless they do.
     """
-    modes = [getattr(stage, "_inference_mode", None) for stage in stages_in(schedule)]
-    return hasattr(schedule, "_stages_backward_initialized") and all(
-        mode is None or mode.name == "DYNAMIC" for mode in modes
-    )
+    modes = [getattr(stage, "_inference_mode", "unknown") for stage in stages_in(schedule)]
+    return all(mode is None or getattr(mode, "name", "") == "DYNAMIC" for mode in modes)
 
 
 def prepare_again(schedule: Any) -> None:
