@@ -61,6 +61,10 @@ slow_python() {
   cargo build --quiet --profile test $(make --no-print-directory tested) --lib --bins --examples && bash tests/python.sh slow "$target/debug"
 }
 
+slow_torch() {
+  cargo build --quiet --profile test $(make --no-print-directory tested) --lib --bins --examples && bash tests/torch.sh slow "$target/debug"
+}
+
 torch_benchmark() {
   cargo build --quiet --profile test $(make --no-print-directory tested) --lib --bins --examples && bash tests/torch.sh short "$target/debug"
 }
@@ -81,6 +85,7 @@ check "slow tests" slow
 check "slow tests of Python" slow_python
 check "page as it is published" env WEB_PROFILE=web make --no-print-directory web-test
 check "wheel from its sources" bash tests/wheel.sh test
+check "slow tests of PyTorch" slow_torch
 check "PyTorch's benchmark in short" torch_benchmark
 check "PyTorch, the oldest version to the newest" torch_versions
 check "CP-SAT on two small pipelines" cp_sat

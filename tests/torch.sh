@@ -2,6 +2,7 @@
 # What the Python package does with PyTorch.
 #   tests/torch.sh environment          where PyTorch is, once it is there: its Python
 #   tests/torch.sh test target/debug    the tests
+#   tests/torch.sh slow target/debug    those marked as slow, for a machine that does nothing else
 #   tests/torch.sh versions target/debug  the tests of orders with the oldest version, one between and the newest
 #   tests/torch.sh short target/debug   the benchmark in short
 #   tests/torch.sh bench target/debug   the benchmark: results/torch-cpu.csv, on GPUs torch-cuda.csv
@@ -41,7 +42,7 @@ with_version() {
   fi
   "$venv/bin/python" -c 'import torch; print("PyTorch", torch.__version__)'
   # Megatron-LM has versions of PyTorch of its own.
-  run pytest --quiet python/tests/with_torch --ignore python/tests/with_torch/test_megatron.py || return
+  run pytest --quiet -m "not slow" python/tests/with_torch --ignore-glob '*/test_megatron*.py' || return
   rm -rf "$venv"
 }
 
@@ -52,7 +53,11 @@ case ${1:-} in
     ;;
   test)
     prepared "${2:-}"
-    run pytest --quiet python/tests/with_torch
+    run pytest --quiet -m "not slow" python/tests/with_torch
+    ;;
+  slow)
+    prepared "${2:-}"
+    run pytest --quiet -m slow python/tests/with_torch
     ;;
   versions)
     site "$(realpath "${2:?the folder of what cargo has built}")" "$target/python/site-torch-versions"
@@ -73,5 +78,5 @@ case ${1:-} in
     export MALLOC_TRIM_THRESHOLD_=4294967296 MALLOC_MMAP_THRESHOLD_=4294967296
     run python python/benchmarks/predictions.py --results results ${DEVICE:+--device "$DEVICE"}
     ;;
-  *) echo "environment, test, versions, short or bench?" >&2; exit 2 ;;
+  *) echo "environment, test, slow, versions, short or bench?" >&2; exit 2 ;;
 esac

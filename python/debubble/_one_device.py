@@ -13,8 +13,20 @@ from typing import Any, Optional
 
 
 @dataclasses.dataclass
+class Resident:
+    """Bytes of a chunk besides activations: weights and all else that lies there for good, gradients, state of the
+    optimizer, and the most that a pass takes for itself.
+    """
+
+    weights: int
+    gradients: int
+    optimizer: int
+    transient: int
+
+
+@dataclasses.dataclass
 class Chunk:
-    """What one chunk takes and holds of a microbatch: samples in nanoseconds, sizes in bytes.
+    """What one chunk takes and holds of a microbatch, and its memory besides: samples in nanoseconds, bytes.
 
     `whole` has B and W in one pass. `input` and `weight`, B and W apart, are empty where the chunk is not
     split.
@@ -26,11 +38,7 @@ class Chunk:
     weight: list[int]
     until_backward: int
     until_weight: int
-    parameters: int = 0
-    parameter_bytes: int = 0
-    gradient_bytes: int = 0
-    state_bytes: int = 0
-    transient_bytes: int = 0
+    resident: Optional[Resident] = None
 
 
 def text(
@@ -44,6 +52,7 @@ def text(
     device: str,
     schedule: str = "one-device",
     half_width: float = 0.05,
+    remark: str = "",
 ) -> str:
     """The TOML that `debubble.Profile.from_file` reads.
 
@@ -57,6 +66,7 @@ def text(
         device: The name of the device.
         schedule: What ran, in the place of the name of a schedule.
         half_width: Half the interval of a median, over the median, up to which it is called tight.
+        remark: What a reader of the times has to know.
     """
     head: dict[str, Any] = {
         "version": 1,
@@ -65,10 +75,12 @@ def text(
         "stages": stages,
         "placement": placement,
         "microbatches": microbatches,
+        "one-device": True,
         "half-width": half_width,
         **({} if message is None else {"message": message}),
     }
-    lines = [*_rows(head), "", "[machine]", *_rows({**machine(program, device), "pinned": False})]
+    about = {**machine(program, device), "pinned": False, **({"remark": remark} if remark else {})}
+    lines = [*_rows(head), "", "[machine]", *_rows(about)]
     for chunk in chunks:
         lines += ["", "[[chunk]]", *_rows(_quantities(chunk))]
     return "\n".join([*lines, ""])
@@ -82,7 +94,11 @@ def _quantities(chunk: Chunk) -> dict[str, Any]:
         "backward-weight": chunk.weight,
         "backward": chunk.whole,
     }
+    resident = chunk.resident
+    sizes = {} if resident is None else dataclasses.asdict(resident)
+    held = {"pass" if name == "transient" else name: size for name, size in sizes.items()}
     return {
+        **({"resident": held} if held else {}),
         "footprint": {"until-backward": chunk.until_backward, "until-weight": chunk.until_weight},
         **{name: {"samples": taken} for name, taken in samples.items() if taken},
     }

@@ -20,7 +20,9 @@ use crate::keys::HardwareKeys;
 use crate::keys::Keys;
 use crate::keys::read::{self as written, Object};
 use crate::kinds::{self, InputKind};
+use crate::quote;
 use crate::read::{KeySpans, as_table, keys, take};
+use crate::resolve::profiles;
 use crate::sweep::axis::{self, Axis};
 
 /// The largest scenario file.
@@ -77,6 +79,12 @@ impl Convention {
             Self::MakespanFirstWrap => "makespan-first-wrap",
         }
     }
+}
+
+/// Whether `table` is the profile of a trainer, which is a question about its own pipeline.
+fn is_trainer(table: &DeTable<'_>) -> bool {
+    let kind = table.get("kind").map(Spanned::get_ref);
+    matches!(kind, Some(DeValue::String(kind)) if kind == "trainer")
 }
 
 /// The entries at the top of a scenario besides the keys.
@@ -214,6 +222,22 @@ impl Scenario {
         Self::parse_sweep(context, file, context.read_toml(file, MAX_SCENARIO)?)
     }
 
+    /// The question of the trainer whose profile is that file: its own pipeline.
+    fn of_trainer(context: &Context<'_>, file: &Path) -> Result<Self, Diagnostic> {
+        let profile = profiles::parse(context, file)?;
+        let Some(trainer) = profile.trainer() else {
+            return Err(Diagnostic::new(format!("{} is no profile of a trainer", quote::path(file))));
+        };
+        let chunks = trainer.chunks.len() / trainer.stages;
+        Ok(Self::from(Keys {
+            profile: Some(file.to_owned()),
+            stages: Some(trainer.stages as u64),
+            microbatches: Some(u64::from(trainer.microbatches)),
+            chunks: (chunks > 1).then_some(chunks as u64),
+            ..Keys::default()
+        }))
+    }
+
     fn parse_sweep(
         context: &Context<'_>,
         file: &Path,
@@ -226,6 +250,9 @@ impl Scenario {
             kinds::misplaced(file, &text, &wanted, error)
         };
         let mut table = DeTable::parse(&text).map_err(fail)?;
+        if is_trainer(table.get_ref()) {
+            return Ok((Self::of_trainer(context, file)?, None));
+        }
         let span = table.span();
         let settings = table.get_mut().remove("setting");
         let axes =

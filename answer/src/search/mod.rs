@@ -9,12 +9,12 @@ mod program;
 mod report;
 mod simulated;
 
-use pipeline::Limit;
-use profile::{AnyProfile, TrainerProfile};
+use pipeline::{Limit, Placement};
+use profile::AnyProfile;
 use question::case::{self, Aim, SEARCHED, ScheduleSource, SearchKind};
 use question::host::announce_estimate;
 use question::scenario::{Scenario, Setting};
-use question::search::{SearchKeys, Varied};
+use question::search::{PlacementArg, SearchKeys, Varied};
 use question::sheet::Sheet;
 use question::values::segments::LoneBackward;
 use question::{Context, Diagnostic, Warnings, hardware, noise};
@@ -196,6 +196,35 @@ pub fn check_provable(
     Err(scenario.error(setting, Some(key), message).with_help(cure))
 }
 
+/// `keys` with the placement of the trainer's profile that `scenario` names, where its chunks are asked for and
+/// nothing says where they lie.
+fn as_recorded(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    keys: &SearchKeys,
+) -> Result<SearchKeys, Diagnostic> {
+    let mut keys = keys.clone();
+    if keys.placement.is_some() || !keys.vary.is_empty() {
+        return Ok(keys);
+    }
+    for setting in &scenario.settings {
+        let profile = question::profiles::of(context, &setting.keys)?;
+        let Some(profile) = profile.as_deref().and_then(AnyProfile::trainer) else {
+            return Ok(keys);
+        };
+        let chunks = (profile.chunks.len() / profile.stages) as u64;
+        if chunks < 2 || setting.keys.chunks != Some(chunks) {
+            return Ok(keys);
+        }
+        keys.placement = match profile.placement {
+            Placement::Looped => Some(PlacementArg::Looped),
+            Placement::Vee => Some(PlacementArg::V),
+            Placement::Mirrored => None,
+        };
+    }
+    Ok(keys)
+}
+
 /// Searches the best order for every setting of `scenario` under every limit of `keys`.
 ///
 /// # Errors
@@ -206,6 +235,7 @@ pub fn search(
     keys: &SearchKeys,
 ) -> Result<SearchAnswer, Diagnostic> {
     check(scenario, keys)?;
+    let keys = &as_recorded(context, scenario, keys)?;
     warn(context, scenario, keys);
     let settings = settings(scenario, keys);
     announce(context, keys, &settings);
@@ -221,10 +251,8 @@ pub fn search(
             aim => row(&asked, aim)?,
         };
         let profile = question::profiles::of(context, &setting.keys)?;
-        let uncertainty =
-            profile.as_deref().and_then(AnyProfile::trainer).map(TrainerProfile::uncertainty);
         row.tell_cost(&seen);
-        rows.push(row.with_uncertainty(uncertainty));
+        rows.push(row.with_recorded(profile.as_deref().and_then(AnyProfile::trainer)));
         improvements.push(seen);
     }
     report::keep_smaller(&mut rows);

@@ -11,7 +11,8 @@ use std::borrow::Cow;
 use certificate::{Backwards, BoundArgument, Certificate, Heads, Log, Proof, Refusal};
 use ilp::End;
 use pipeline::overlap::{Overlap, Part, Stream};
-use pipeline::{Bytes, Costs, Limit, Metrics, Nanos, Placement};
+use pipeline::{Bytes, Costs, Metrics, Nanos, Placement};
+use profile::TrainerProfile;
 use search::bounds::Argument::Branching;
 use search::{Found, Instance, Objective, Published, Running};
 use sim::{Details, Replay, Simulation, Study};
@@ -47,13 +48,29 @@ pub struct SearchRow {
     pub simulated: Option<Simulated>,
     /// The choice of a joint search beside the order, if it was one.
     pub chosen: Option<JointChoice>,
-    /// Relative uncertainty of predicted steps from facts that the recording of a trainer lacks, where
-    /// its profile was searched.
-    uncertainty: Option<f64>,
+    /// The step of the trainer itself, where its profile was searched.
+    recorded: Option<Recorded>,
     /// The standing of the order found, and of the best published one, in the setting, once marked.
     pub found_standing: Option<Standing>,
     /// The same of the best published schedule.
     pub published_standing: Option<Standing>,
+}
+
+/// What the profile of a trainer says of its own step.
+pub(crate) struct Recorded {
+    /// By how much its predicted steps may be off, as a fraction.
+    uncertainty: f64,
+    /// The schedule that it runs, where that is a published one that fits.
+    runs: Option<Published>,
+}
+
+/// The memory limit of `setting` as it is given: of activations, or of a whole device.
+fn limit_of(setting: &Setting) -> Option<String> {
+    fn joined<T: ToString>(all: &[T]) -> String {
+        all.iter().map(T::to_string).collect::<Vec<_>>().join(",")
+    }
+    let keys = &setting.keys;
+    keys.memory_limit.as_deref().map(joined).or_else(|| keys.memory.as_deref().map(joined))
 }
 
 impl SearchRow {
@@ -70,9 +87,7 @@ impl SearchRow {
         let study = simulation.study(Details::default(), &mut Replay::new());
         let Study { metrics, memory, .. } = study.map_err(|error| case.error(&error))?;
         let peak = memory.peak.into_iter().max().unwrap_or_default();
-        let limits = setting.keys.memory_limit.as_ref();
-        let limit =
-            limits.map(|limits| limits.iter().map(Limit::to_string).collect::<Vec<_>>().join(","));
+        let limit = limit_of(setting);
         let cost = searched.found.cost;
         Ok(Self {
             searched,
@@ -86,7 +101,7 @@ impl SearchRow {
             solved,
             simulated: None,
             chosen: None,
-            uncertainty: None,
+            recorded: None,
             found_standing: None,
             published_standing: None,
         })
@@ -117,9 +132,26 @@ impl SearchRow {
         Ok(Self { running, ..self })
     }
 
-    /// The same of a question whose predicted steps may be off by `uncertainty`, where that is known.
-    pub(super) fn with_uncertainty(self, uncertainty: Option<f64>) -> Self {
-        Self { uncertainty, ..self }
+    /// The same of a question whose times are those of `profile`, if they are a trainer's.
+    pub(super) fn with_recorded(self, profile: Option<&TrainerProfile>) -> Self {
+        let recorded = profile.map(|profile| Recorded {
+            uncertainty: profile.uncertainty(),
+            runs: self
+                .searched
+                .found
+                .published
+                .iter()
+                .copied()
+                .find(|one| one.family.name() == profile.schedule),
+        });
+        Self { recorded, ..self }
+    }
+
+    /// The schedule that the trainer runs, and how much less time the order found takes, as a fraction.
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn trainer(&self) -> Option<(Published, f64)> {
+        let runs = self.recorded.as_ref()?.runs?;
+        Some((runs, 1.0 - self.cost.0 as f64 / runs.cost.0.max(1) as f64))
     }
 
     /// The best published schedule and the gain of the order found, as a fraction, where the times of a
@@ -127,7 +159,8 @@ impl SearchRow {
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     fn within_noise(&self) -> Option<(&'static str, f64, f64)> {
-        let (published, uncertainty) = (self.searched.found.best_published()?, self.uncertainty?);
+        let published = self.searched.found.best_published()?;
+        let uncertainty = self.recorded.as_ref()?.uncertainty;
         let gain = 1.0 - self.cost.0 as f64 / published.cost.0.max(1) as f64;
         (gain > 0.0 && gain <= uncertainty).then(|| (published.family.name(), gain, uncertainty))
     }
@@ -395,7 +428,7 @@ pub(super) fn sheet(rows: &[SearchRow]) -> Sheet {
             sheet.push_text(&in_words(row, solved));
         });
     }
-    let notes = |row: &SearchRow| [within_noise(row), running(row)];
+    let notes = |row: &SearchRow| [beside_trainer(row), within_noise(row), running(row)];
     rows.iter().flat_map(notes).flatten().for_each(|text| sheet.push_text(&text));
     sheet.push_text(
         "\ngap: distance from the cost to the proven lower bound. argument: the proof of the bound, and its stages.\n",
@@ -454,6 +487,23 @@ fn in_words(row: &SearchRow, solved: &Solved) -> String {
             )
         }
     }
+}
+
+/// The gain over the schedule that the trainer runs, and whether its recording resolves it.
+fn beside_trainer(row: &SearchRow) -> Option<String> {
+    let (runs, gain) = row.trainer()?;
+    let uncertainty = row.recorded.as_ref()?.uncertainty;
+    let resolved = match gain.abs() > uncertainty {
+        true => "more than its recording may be off",
+        false => "no more than its recording may be off",
+    };
+    Some(format!(
+        "\nthe trainer runs {}, predicted {}: the order takes {} less, {resolved} ({})\n",
+        runs.family.name(),
+        format::time(runs.cost),
+        format::percent(gain),
+        format::percent(uncertainty),
+    ))
 }
 
 /// Note that the recording of a trainer cannot separate an order from the best published one.

@@ -4,7 +4,7 @@ use pipeline::{Bytes, Placement};
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use super::{Backward, RecordedChunk, TrainerProfile};
+use super::{Backward, RecordedChunk, Resident, TrainerProfile};
 use crate::document::{VERSION, check_half_width};
 use crate::error::{ProfileError, fail, unplaced};
 use crate::form::{FootprintDocument, MachineDocument, QuantityDocument, Size};
@@ -25,6 +25,8 @@ struct Document {
     stages: Spanned<usize>,
     placement: Placement,
     microbatches: u32,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    one_device: bool,
     half_width: Spanned<f64>,
     message: Option<Size>,
     machine: MachineDocument,
@@ -37,10 +39,38 @@ struct Document {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct ChunkDocument {
     footprint: Option<FootprintDocument>,
+    resident: Option<ResidentDocument>,
     forward: Spanned<QuantityDocument>,
     backward_input: Option<Spanned<QuantityDocument>>,
     backward_weight: Option<Spanned<QuantityDocument>>,
     backward: Option<Spanned<QuantityDocument>>,
+}
+
+/// Bytes.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ResidentDocument {
+    weights: Size,
+    gradients: Size,
+    optimizer: Size,
+    pass: Size,
+}
+
+impl From<Resident> for ResidentDocument {
+    fn from(Resident { weights, gradients, optimizer, pass }: Resident) -> Self {
+        let [weights, gradients, optimizer, pass] =
+            [weights, gradients, optimizer, pass].map(|bytes| Size(bytes.0));
+        Self { weights, gradients, optimizer, pass }
+    }
+}
+
+impl From<ResidentDocument> for Resident {
+    fn from(document: ResidentDocument) -> Self {
+        let ResidentDocument { weights, gradients, optimizer, pass } = document;
+        let [weights, gradients, optimizer, pass] =
+            [weights, gradients, optimizer, pass].map(|size| Bytes(size.0));
+        Self { weights, gradients, optimizer, pass }
+    }
 }
 
 impl TrainerProfile {
@@ -81,6 +111,7 @@ impl Document {
             let (input, weight) = split.unzip();
             unplaced(ChunkDocument {
                 footprint: chunk.footprint.map(Into::into),
+                resident: chunk.resident.map(Into::into),
                 forward: quantity(&chunk.forward),
                 backward_input: input.map(quantity),
                 backward_weight: weight.map(quantity),
@@ -94,6 +125,7 @@ impl Document {
             stages: unplaced(profile.stages),
             placement: profile.placement,
             microbatches: profile.microbatches,
+            one_device: profile.one_device,
             half_width: unplaced(half_width),
             message: profile.message.map(|bytes| Size(bytes.0)),
             machine: profile.machine.clone().into(),
@@ -122,6 +154,7 @@ impl Document {
             stages,
             placement: self.placement,
             microbatches: self.microbatches,
+            one_device: self.one_device,
             half_width,
             message: self.message.map(|size| Bytes(size.0)),
             hop: self.hop.map(read).transpose()?,
@@ -136,7 +169,7 @@ fn read_chunk(
     half_width: f64,
 ) -> Result<RecordedChunk, ProfileError> {
     let place = chunk.span();
-    let ChunkDocument { footprint, forward, backward_input, backward_weight, backward } =
+    let ChunkDocument { footprint, resident, forward, backward_input, backward_weight, backward } =
         chunk.into_inner();
     let read = |one: Option<_>| one.map(|one| read_quantity(one, half_width)).transpose();
     let (whole, input, weight) = (read(backward)?, read(backward_input)?, read(backward_weight)?);
@@ -150,5 +183,6 @@ fn read_chunk(
         }
     };
     let forward = read_quantity(forward, half_width)?;
-    Ok(RecordedChunk { forward, backward, footprint: footprint.map(Into::into) })
+    let (footprint, resident) = (footprint.map(Into::into), resident.map(Into::into));
+    Ok(RecordedChunk { forward, backward, footprint, resident })
 }

@@ -26,6 +26,7 @@ impl TrainerProfile {
         if self.schedule != other.schedule {
             self.schedule = format!("{} and {}", self.schedule, other.schedule);
         }
+        self.one_device &= other.one_device;
         self.message = self.message.or(other.message);
         self.hop = joined(self.hop, other.hop);
         self.overhead = joined(self.overhead, other.overhead);
@@ -41,6 +42,7 @@ impl RecordedChunk {
             forward: both(self.forward, &other.forward),
             backward: self.backward.merged_with(other.backward),
             footprint: smallest(self.footprint, other.footprint),
+            resident: self.resident.or(other.resident),
         }
     }
 }

@@ -28,6 +28,9 @@ pub struct TrainerProfile {
     pub placement: Placement,
     /// Microbatches of its steps.
     pub microbatches: u32,
+    /// Whether its passes ran one after the other on one device: then they hold neither hops nor the
+    /// collectives within a pass.
+    pub one_device: bool,
     /// How narrow half the interval of each median is to be, over the median, to be called tight.
     pub half_width: f64,
     /// The bytes of a value that crosses between stages, where they are known.
@@ -51,6 +54,41 @@ pub struct RecordedChunk {
     pub backward: Backward,
     /// The activations that it holds of one microbatch, where they were measured.
     pub footprint: Option<Footprint>,
+    /// Its memory besides activations, where that was measured.
+    pub resident: Option<Resident>,
+}
+
+/// The memory of a chunk besides the activations of microbatches.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Resident {
+    /// Weights, and all else that lies there for good.
+    pub weights: Bytes,
+    /// Gradients of the weights.
+    pub gradients: Bytes,
+    /// State of the optimizer, master weights included.
+    pub optimizer: Bytes,
+    /// The most that a pass takes for itself besides what is held before or after it.
+    pub pass: Bytes,
+}
+
+impl Resident {
+    /// What lies there between passes, if it can be counted.
+    #[must_use]
+    pub fn held(self) -> Option<Bytes> {
+        let sum = self.weights.0.checked_add(self.gradients.0)?.checked_add(self.optimizer.0)?;
+        Some(Bytes(sum))
+    }
+
+    /// This chunk and `other` on one stage.
+    fn with(self, other: Self) -> Option<Self> {
+        let sum = |one: Bytes, other: Bytes| one.0.checked_add(other.0).map(Bytes);
+        Some(Self {
+            weights: sum(self.weights, other.weights)?,
+            gradients: sum(self.gradients, other.gradients)?,
+            optimizer: sum(self.optimizer, other.optimizer)?,
+            pass: self.pass.max(other.pass),
+        })
+    }
 }
 
 /// The backward passes that were recorded of a chunk: whole ones, split ones, or both.
@@ -172,6 +210,22 @@ impl TrainerProfile {
         Ok([mean(&chunk.forward), input, weight, whole])
     }
 
+    /// The chunk whose B and W take the most over a whole backward, and that ratio of means; none where no
+    /// chunk has all three.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)]
+    pub fn dearest_split(&self) -> Option<(usize, f64)> {
+        let ratio = |chunk: &RecordedChunk| match &chunk.backward {
+            Backward::Split { input, weight, whole: Some(whole) } if whole.mean().0 > 0 => {
+                Some((input.mean().0 as f64 + weight.mean().0 as f64) / whole.mean().0 as f64)
+            }
+            _ => None,
+        };
+        let ratios =
+            self.chunks.iter().enumerate().filter_map(|(at, one)| Some((at, ratio(one)?)));
+        ratios.max_by(|(_, one), (_, other)| one.total_cmp(other))
+    }
+
     /// By how much the time of a step may be off for what the recording does not know, as a fraction: half the 95 %
     /// intervals of the means of F, B and W, or BW, of all chunks, added up as if all were off the same way, over
     /// the means. Orders whose predicted steps differ by no more are indistinguishable.
@@ -189,6 +243,23 @@ impl TrainerProfile {
             (half + one.half_width_of_mean(), mean + one.mean().0 as f64)
         });
         if mean > 0.0 { half / mean } else { 0.0 }
+    }
+
+    /// What each stage of a pipeline of `shape` holds besides activations: all of its chunks, and the largest
+    /// pass of one; nothing where that was not measured for all, or the chunks are cut otherwise.
+    #[must_use]
+    pub fn resident(&self, shape: Shape, placement: Placement) -> Option<Vec<Resident>> {
+        let joined = self.chunks.len() / usize::from(shape.chunks());
+        if joined * usize::from(shape.chunks()) != self.chunks.len() {
+            return None;
+        }
+        let mut stages = vec![Resident::default(); shape.stages()];
+        for (at, chunk) in self.chunks.iter().enumerate() {
+            let chunk_of = u16::try_from(at / joined).ok()?;
+            let (one, stage) = (chunk.resident?, placement.stage(shape, chunk_of, 0));
+            stages[stage] = stages[stage].with(one)?;
+        }
+        Some(stages)
     }
 
     fn footprints(&self, asked: usize) -> Result<Option<Footprints>, TrainerError> {

@@ -162,6 +162,7 @@ impl TrainerProfile {
             stages: shape.stages(),
             placement: schedule.placement(),
             microbatches: shape.microbatches(),
+            one_device: false,
             half_width: HALF_WIDTH,
             message: facts.message,
             hop: quantity(hops.collect()),
@@ -233,7 +234,7 @@ fn whole(
         (None, Some(whole)) => Backward::Whole(whole),
         (None, None) => return Err(missing("backward pass")),
     };
-    Ok(RecordedChunk { forward, backward, footprint })
+    Ok(RecordedChunk { forward, backward, footprint, resident: None })
 }
 
 fn quantity(samples: Vec<u64>) -> Option<Quantity> {

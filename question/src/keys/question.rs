@@ -100,6 +100,9 @@ keys! {
     /// Memory limit of every stage: `1.5p` (times the activations of p microbatches) or `38GiB`; or
     /// one per stage
     memory_limit: Option<Vec<Limit>>, label: "Memory limit of a stage", value: "LIMIT,..";
+    /// Memory of the device of every stage, all of it; or one per stage. The --profile of a trainer that has its
+    /// weights, gradients and optimizer state says what is left as memory limit of activations
+    memory: Option<Vec<Bytes>>, label: "Memory of a stage's device", value: "SIZE,..";
     /// Hidden size h; with --heads and --seq: 34h+5as bytes held between F and B, 32h between B
     /// and W, per layer and token
     hidden: Option<u64>, label: "Hidden size (h)", value: "H", heading: ACTIVATIONS;

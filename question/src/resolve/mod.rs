@@ -158,7 +158,7 @@ impl Resolved {
             overhead: keys.overhead.unwrap_or_default(),
             // A profile leaves these as they were asked.
             has_whole_bytes: hardware::measures_bytes(&setting.keys),
-            given_limits: setting.keys.memory_limit.clone().unwrap_or_default(),
+            given_limits: keys.memory_limit.clone().unwrap_or_default(),
             split: Split::of(context, &setting.keys)?,
             steady: pipeline.steady,
             parameters,

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pipeline::{Costs, Footprints, PassTimes, Placement, Shape};
+use pipeline::{Bytes, Costs, Footprints, Limit, PassTimes, Placement, Shape};
 use profile::{AnyProfile, Profile, TrainerError, TrainerProfile, predict};
 
 use super::checks::check_limit;
@@ -90,6 +90,7 @@ pub fn fill(
     (shape, placement): (Shape, Placement),
 ) -> Result<Option<Setting>, Diagnostic> {
     let Some(profile) = of(context, &setting.keys)? else {
+        refuse_memory(scenario, setting)?;
         let message =
             "layers are for a profile or a chain: name one with --profile, or give --chain";
         return match setting.keys.layers {
@@ -100,10 +101,18 @@ pub fn fill(
         };
     };
     let filled = match &*profile {
-        AnyProfile::Machine(profile) => of_parts(scenario, setting, profile, (shape, placement)),
+        AnyProfile::Machine(profile) => {
+            refuse_memory(scenario, setting)?;
+            of_parts(scenario, setting, profile, (shape, placement))
+        }
         AnyProfile::Trainer(profile) => {
             warn_of_whole(context, profile, rule, &setting.keys);
-            of_chunks(scenario, setting, profile, rule.has_whole_backwards(), shape)
+            warn_of_one_device(context, profile, &setting.keys);
+            let whole = rule.has_whole_backwards();
+            let mut filled = of_chunks(scenario, setting, profile, whole, shape)?;
+            filled.keys.memory_limit =
+                left(scenario, setting, profile, (shape, placement))?.or(filled.keys.memory_limit);
+            Ok(filled)
         }
     };
     filled.map(Some)
@@ -125,6 +134,78 @@ fn warn_of_whole(
                 .to_owned(),
         );
     }
+}
+
+/// How much longer B and W may take than a whole backward before a note says so.
+const DEAR_SPLIT: f64 = 1.2;
+
+/// Says what passes that ran on one device do not show.
+fn warn_of_one_device(context: &Context<'_>, profile: &TrainerProfile, keys: &Keys) {
+    if profile.one_device && keys.hop.is_none() && keys.hardware.cluster.is_none() {
+        context.warn(
+            "the profile was measured on one device: transfers between stages take no time in it; give --hop or \
+             --cluster"
+                .to_owned(),
+        );
+    }
+    if let Some((chunk, ratio)) = profile.dearest_split().filter(|&(_, ratio)| ratio > DEAR_SPLIT) {
+        context.warn(format!(
+            "B and W of chunk {chunk} take {ratio:.2} times as long as a whole backward: orders that split \
+             backwards do that work again; layers of Transformer Engine with delay_wgrad_compute split without it"
+        ));
+    }
+}
+
+/// Refuses the memory of a device where nothing says what of it is left for activations.
+fn refuse_memory(scenario: &Scenario, setting: &Setting) -> Result<(), Diagnostic> {
+    if setting.keys.memory.is_none() {
+        return Ok(());
+    }
+    let message = "memory needs the profile of a trainer with its weights, gradients and optimizer state";
+    let cure = "give memory-limit, the memory of activations alone, or make such a profile with \
+                `python -m debubble.megatron profile`";
+    Err(scenario.error(setting, Some("memory"), message.to_owned()).with_help(cure))
+}
+
+/// The memory limit of each stage that `memory` leaves for activations, if it is given.
+fn left(
+    scenario: &Scenario,
+    setting: &Setting,
+    profile: &TrainerProfile,
+    (shape, placement): (Shape, Placement),
+) -> Result<Option<Vec<Limit>>, Diagnostic> {
+    let keys = &setting.keys;
+    let Some(memory) = &keys.memory else { return Ok(None) };
+    let fail = |message| Err(scenario.error(setting, Some("memory"), message));
+    if keys.memory_limit.is_some() {
+        let message = "memory and memory-limit exclude each other: the first is of a whole device";
+        return fail(message.to_owned());
+    }
+    let Some(stages) = profile.resident(shape, placement) else {
+        return refuse_memory(scenario, setting).map(|()| None);
+    };
+    if memory.len() != 1 && memory.len() != stages.len() {
+        let message = format!("{} sizes for {} stages: give one, or one each", memory.len(), stages.len());
+        return fail(message);
+    }
+    let mut limits = Vec::with_capacity(stages.len());
+    for (at, stage) in stages.iter().enumerate() {
+        let given = memory[at.min(memory.len() - 1)];
+        let held = stage.held().and_then(|held| held.0.checked_add(stage.pass.0)).map(Bytes);
+        match held.and_then(|held| given.0.checked_sub(held.0)).filter(|&left| left > 0) {
+            Some(left) => limits.push(Limit::Bytes(Bytes(left))),
+            None => {
+                let held = held.map_or_else(|| "too much".to_owned(), |held| held.to_string());
+                let message = format!(
+                    "stage {at} holds {held} without activations (weights {}, gradients {}, optimizer {}, a pass \
+                     {}): {given} leave nothing",
+                    stage.weights, stage.gradients, stage.optimizer, stage.pass
+                );
+                return fail(message);
+            }
+        }
+    }
+    Ok(Some(limits))
 }
 
 /// The schedule to record for times of B and W apart, as a call of the recorder's package.

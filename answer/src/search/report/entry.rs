@@ -159,7 +159,10 @@ impl Entry {
         self.put("published_peak_microbatches", peak);
         self.put("published_on_front", row.published_standing.map(Standing::is_on_front));
         // Whether the times of a recording separate the order from the best published one.
-        self.put_some("told_apart", row.uncertainty.map(|_| row.within_noise().is_none()));
+        self.put_some("told_apart", row.recorded.as_ref().map(|_| row.within_noise().is_none()));
+        self.put_some("trainer_schedule", row.trainer().map(|(runs, _)| runs.family.name()));
+        self.put_some("trainer_cost_ns", row.trainer().map(|(runs, _)| runs.cost.0));
+        self.put_some("trainer_gain", row.trainer().map(|(_, gain)| gain));
     }
 
     fn under_noise(&mut self, row: &SearchRow, found: &FoundUnderNoise) {
