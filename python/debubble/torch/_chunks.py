@@ -133,7 +133,6 @@ class _Chunk:
 
     def measured(self, warmup: int, repeats: int) -> _one_device.Chunk:
         """Times and sizes."""
-        parameters = list(self.submod.parameters())
         with _left_as_it_was(self.submod, self.device):
             # Looking at what autograd saves takes time: that is done apart.
             for _ in range(3):
@@ -146,7 +145,6 @@ class _Chunk:
             for _ in range(repeats):
                 self._round()
             self._clock.finish()
-            gradients = _bytes([one.grad for one in parameters])
         row = self._memory.rows()[0]
         read = self._clock.read
         times = {
@@ -160,9 +158,6 @@ class _Chunk:
             weight=times["W"],
             until_backward=row["until_backward"],
             until_weight=row.get("until_weight", row["until_backward"]),
-            parameters=sum(one.numel() for one in parameters),
-            parameter_bytes=_bytes(parameters),
-            gradient_bytes=gradients,
         )
 
     def next_inputs(self) -> tuple[Any, ...]:
