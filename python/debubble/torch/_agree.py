@@ -53,12 +53,10 @@ class Agreement:
         failed, *found = [int(error is not None), *flags]
         if self._ranks is not None:
             failed, *found = self._ranks.highest([failed, *flags])
-        if failed and self._ranks is not None:
-            told = self._ranks.gathered(_said(error), "agree on")
+        told = self._ranks.gathered(_said(error), "agree on") if failed and self._ranks is not None else []
         if error is not None:
             raise error
-        if failed:
-            rank, (message, cure) = next((rank, one) for rank, one in enumerate(told) if one is not None)
+        for rank, (message, cure) in ((rank, one) for rank, one in enumerate(told) if one is not None):
             text = f"rank {rank} of the pipeline cannot go on: {message}"
             raise InputError.with_help(text, cure) if cure else InputError(text)
         return found

@@ -80,7 +80,7 @@ def schedule(
         raise TypeError("stages are PipelineStages of torch, one or a list, and at least one")
     given.sort(key=lambda stage: stage.stage_index)
     agreement = Agreement(ranks_of(given[0]))
-    error: Optional[Exception] = None
+    made, error = None, None
     try:
         made = _made(given, order, n_microbatches, {"loss_fn": loss_fn, **keywords}, agreement)
     except Exception as found:
