@@ -13,10 +13,14 @@ with dbt.record(schedule) as rec:
 print(db.compare(best.predicted, rec.timeline()))
 ```
 
+`dbt.profile(modules, x, loss_fn=loss, target=y)` has the profile of all chunks from one device, before there
+is a pipeline.
+
 PyTorch is loaded when it is needed first: 2.8 or newer.
 """
 
+from ._chunks import profile
 from ._orders import schedule, stages_of
 from ._record import Recording, record
 
-__all__ = ["Recording", "record", "schedule", "stages_of"]
+__all__ = ["Recording", "profile", "record", "schedule", "stages_of"]

@@ -36,7 +36,7 @@ def backward_input(
         weights: The parameters of the stage.
     """
     torch = _runtime.torch()
-    edges, grads = _roots(outputs, output_grads)
+    edges, grads = roots(outputs, output_grads)
     wanted = [at for at, one in enumerate(inputs) if torch.is_tensor(one) and one.requires_grad]
     graph = _Graph(edge.node for edge in edges)
     edge_of = torch.autograd.graph.get_gradient_edge
@@ -46,18 +46,20 @@ def backward_input(
     # Where no input needs a gradient, all work is that of W.
     on_path = [at for at, edge in enumerate(edges) if edge.node in path]
     if wanted and on_path:
+        at_once = _at_once(groups, path)
+        groups = [group for group in groups if not any(group is one for one in at_once)]
         handles = [
             node.register_prehook(_noting(group["grads"], at))
             for group in groups
             for at, node in enumerate(group["starts"])
         ]
         try:
-            made = torch.autograd.grad(
-                [edges[at] for at in on_path],
+            made = _input_gradients(
+                [edges[at] for at in on_path] + [edge for group in at_once for edge in group["outputs"]],
+                [grads[at] for at in on_path] + [grad for group in at_once for grad in group["output_grads"]],
                 [inputs[at] for at in wanted],
-                [grads[at] for at in on_path],
-                retain_graph=True,
-                allow_unused=True,
+                [weight for group in at_once for weight in group["weights"]],
+                retain_graph=bool(groups),
             )
         finally:
             for handle in handles:
@@ -84,27 +86,52 @@ def backward_weight(weights: Iterable[Any], groups: list[Group], retain_graph: b
     groups.sort(key=lambda group: len(group["starts"]) < 2)
     while groups:
         group = groups.pop(0)
-        made = _run(group, retain_graph or len(group["starts"]) > 1)
-        for weight, grad in zip(group["weights"], made):
-            if grad is None:
-                continue
-            if weight.grad is None:
-                weight.grad = grad
-            else:
-                weight.grad += grad
+        _run(group, retain_graph or len(group["starts"]) > 1)
 
 
-def _run(group: Group, retain_graph: bool) -> Sequence[Any]:
-    """The gradients of the weights of a group."""
-    torch = _runtime.torch()
+def _at_once(groups: list[Group], path: set[Any]) -> list[Group]:
+    """The groups whose W would run a node of Python again: such a node makes all its gradients at once, and
+    may add that of a weight elsewhere, such as to `main_grad`. Their W is part of B.
+    """
+    of_python = _runtime.torch().autograd.function.BackwardCFunction
+    has_any = any(isinstance(node, of_python) for node in path)
+    return [
+        group
+        for group in groups
+        if has_any
+        and (len(group["starts"]) > 1 or any(isinstance(node, of_python) for node in group["starts"]))
+    ]
+
+
+def _input_gradients(
+    edges: list[Any], grads: list[Any], inputs: list[Any], weights: list[Any], retain_graph: bool
+) -> Sequence[Any]:
+    """The gradients of `inputs`; those of `weights` are added to them."""
+    if not weights:
+        found: Sequence[Any] = _runtime.torch().autograd.grad(
+            edges, inputs, grads, retain_graph=retain_graph, allow_unused=True
+        )
+        return found
+    held = [one.grad for one in inputs]
+    for one in inputs:
+        one.grad = None
+    _accumulate(edges, grads, [*inputs, *weights], retain_graph)
+    made = [one.grad for one in inputs]
+    for one, grad in zip(inputs, held):
+        one.grad = grad
+    return made
+
+
+def _run(group: Group, retain_graph: bool) -> None:
+    """Adds the gradients of a group to its weights."""
     edges, grads = list(group["outputs"]), list(group["output_grads"])
     for node, came in zip(group["starts"], group["grads"]):
         for at, grad in enumerate(came or ()):
             if grad is not None:
-                edges.append(torch.autograd.graph.GradientEdge(node, at))
+                edges.append(_runtime.torch().autograd.graph.GradientEdge(node, at))
                 grads.append(grad)
     if not edges:
-        return [None] * len(group["weights"])
+        return
     several = len(group["starts"]) > 1
     # What one of them hands to the next is in what had come to that already: it counts once.
     handles = [
@@ -113,21 +140,28 @@ def _run(group: Group, retain_graph: bool) -> Sequence[Any]:
         if several and came is not None
     ]
     try:
-        made: Sequence[Any] = torch.autograd.grad(
-            edges, group["weights"], grads, retain_graph=retain_graph, allow_unused=True
-        )
+        _accumulate(edges, grads, group["weights"], retain_graph)
     finally:
         for handle in handles:
             handle.remove()
-    return [_own(one, grads) for one in made]
+
+
+def _accumulate(edges: list[Any], grads: list[Any], leaves: list[Any], retain_graph: bool) -> None:
+    """Adds the gradients of `leaves` to them as autograd does, with all its hooks."""
+    fresh = [one for one in leaves if one.grad is None]
+    _runtime.torch().autograd.backward(edges, grads, retain_graph=retain_graph, inputs=leaves)
+    for one in fresh:
+        grad = _own(one.grad, grads)
+        if grad is not one.grad:
+            one.grad = grad
 
 
 def _own(grad: Any, came: list[Any]) -> Any:
     """`grad`, to which more can be added: not in the memory of a gradient that came, which may still be on
-    its way to another stage, nor with several elements in one place.
+    its way to another stage.
     """
-    base_of = _runtime.base_of
-    if grad is None or not (0 in grad.stride() or any(base_of(grad) is base_of(one) for one in came)):
+    memory_of = _runtime.memory_of
+    if grad is None or memory_of(grad) not in {memory_of(one) for one in came}:
         return grad
     return grad.clone()
 
@@ -141,7 +175,7 @@ def _noting(grads: list[Any], at: int) -> Any:
     return note
 
 
-def _roots(outputs: Sequence[Any], output_grads: Optional[Sequence[Any]]) -> tuple[list[Any], list[Any]]:
+def roots(outputs: Sequence[Any], output_grads: Optional[Sequence[Any]]) -> tuple[list[Any], list[Any]]:
     """The edges at which a backward begins, and the gradients there."""
     torch = _runtime.torch()
     edges, grads = [], []

@@ -13,6 +13,7 @@ from .._orders import Order, chunk_of, passes_of, schedule_of
 from .._question import Question
 from .._schedule import Schedule
 from . import _guards, _runtime
+from ._agree import Agreement, ranks_of
 from ._record import NAME
 
 #: What names an order, for errors.
@@ -78,21 +79,39 @@ def schedule(
     if not given or not all(isinstance(one, stage_class) for one in given):
         raise TypeError("stages are PipelineStages of torch, one or a list, and at least one")
     given.sort(key=lambda stage: stage.stage_index)
-    found = _family(order, given[0], n_microbatches) if isinstance(order, str) else schedule_of(order, _NAMED)
+    agreement = Agreement(ranks_of(given[0]))
+    made, error = None, None
+    try:
+        made = _made(given, order, n_microbatches, {"loss_fn": loss_fn, **keywords}, agreement)
+    except Exception as found:
+        error = found
+    agreement.go_on(error)
+    return made
+
+
+def _made(
+    stages: Sequence[Any],
+    order: Union[Order, str],
+    microbatches: Optional[int],
+    keywords: dict[str, Any],
+    agreement: Agreement,
+) -> Any:
+    """The schedule, on this rank alone."""
+    found = _family(order, stages[0], microbatches) if isinstance(order, str) else schedule_of(order, _NAMED)
     rows = found.to_torch_csv()
-    _check(found, given, n_microbatches)
+    _check(found, stages, microbatches)
     if any(line.partition("|")[2].strip() for line in found.to_text().splitlines()):
         left = "its copies to the host: all activations stay on the device"
         text = f"the order {found.name!r} runs without {left}"
-        warnings.warn(text, Note, stacklevel=2)
-    _guards.check_modules(found, given, scales=bool(keywords.get("scale_grads", True)))
-    fully_sharded = any(isinstance(one.submod, torch.distributed.fsdp.FSDPModule) for one in given)
-    if not fully_sharded and _runtime.knows("max_active_stages"):
+        warnings.warn(text, Note, stacklevel=3)
+    _guards.check_modules(found, stages, scales=bool(keywords.get("scale_grads", True)))
+    sharded = _runtime.torch().distributed.fsdp.FSDPModule
+    if not any(isinstance(one.submod, sharded) for one in stages) and _runtime.knows("max_active_stages"):
         # What stays unsharded matters to FSDP alone, and choosing it takes long.
-        keywords.setdefault("max_active_stages", len(given))
-    made = _runtime.built(given, rows, {"n_microbatches": found.microbatches, "loss_fn": loss_fn, **keywords})
+        keywords.setdefault("max_active_stages", len(stages))
+    made = _runtime.built(stages, rows, {"n_microbatches": found.microbatches, **keywords})
     setattr(made, NAME, found.name)
-    _guards.watch(made, found)
+    _guards.watch(made, found, agreement)
     return made
 
 

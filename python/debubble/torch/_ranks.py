@@ -1,10 +1,10 @@
-"""What the ranks of a pipeline tell each other about a recording: over gloo, each time with a limit."""
+"""What the ranks of a pipeline tell each other: over gloo, each time with a limit."""
 
 from __future__ import annotations
 
 import contextlib
 import datetime
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from .._errors import LostRank
@@ -19,11 +19,19 @@ _JOINED: dict[tuple[int, ...], int] = {}
 _ROUNDS = 32
 
 
+def members_of(stage: Any) -> list[int]:
+    """The ranks of the pipeline of `stage`, as the whole run numbers them."""
+    distributed = _runtime.torch().distributed
+    if stage.group is None:
+        return list(range(distributed.get_world_size()))
+    return [int(rank) for rank in distributed.get_process_group_ranks(stage.group)]
+
+
 class Ranks:
     """The ranks of one pipeline. Every method is called by all of them."""
 
-    def __init__(self, ranks: list[int], rank: int, timeout: float) -> None:
-        """Joins `ranks`, of which this is number `rank`.
+    def __init__(self, ranks: list[int], rank: int, timeout: float, of: str = "the recording") -> None:
+        """Joins `ranks`, of which this is number `rank`, for what they do together: `of`.
 
         Raises:
             LostRank: If they are not all there after `timeout` seconds.
@@ -32,6 +40,7 @@ class Ranks:
         self.count = len(ranks)
         self._global = ranks
         self._timeout = timeout
+        self._of = of
         self._group: Any = None
         if self.count > 1:
             try:
@@ -64,7 +73,7 @@ class Ranks:
         except (RuntimeError, ValueError) as error:
             cause = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise LostRank(
-                f"rank {self.rank} of the pipeline waited for the others to {what} the recording: one of "
+                f"rank {self.rank} of the pipeline waited for the others to {what} {self._of}: one of "
                 f"them has ended, or was not there within {self._timeout:g} s ({cause})"
             ) from error
 
@@ -86,6 +95,19 @@ class Ranks:
             self._distributed.all_gather_object(every, (self.rank, told), group=self._group)
         # Groups of torch number their ranks as the whole run does, which need not be the order here.
         return [one for _, one in sorted(every, key=lambda both: both[0])]
+
+    def highest(self, flags: Sequence[int]) -> list[int]:
+        """The highest of each flag that any rank has: one message, as for every step.
+
+        Raises:
+            LostRank: If a rank is gone or late.
+        """
+        if self._group is None:
+            return list(flags)
+        told = _runtime.torch().tensor(flags)
+        with self._heard("begin"):
+            self._distributed.all_reduce(told, self._distributed.ReduceOp.MAX, group=self._group)
+        return [int(one) for one in told]
 
     def offsets(self) -> list[int]:
         """How many nanoseconds the clock of each rank is ahead of that of rank 0.

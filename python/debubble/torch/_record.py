@@ -13,7 +13,7 @@ from .._profile import Profile
 from .._schedule import Schedule
 from . import _clocks, _runtime, _timeline
 from ._memory import Memory
-from ._ranks import Ranks
+from ._ranks import Ranks, members_of
 
 #: The names that orders of `debubble.torch.schedule` were asked for under, by attribute of the schedule.
 NAME = "debubble_name"
@@ -95,7 +95,7 @@ class Recording:
             raise InputError("a recording is made once: ask debubble.torch.record for another")
         self._entered = True
         stage = self._stages[0]
-        members = _members(stage)
+        members = members_of(stage)
         ranks = Ranks(members, members.index(_runtime.torch().distributed.get_rank()), self._timeout)
         try:
             self._agree(ranks)
@@ -428,14 +428,6 @@ def _bytes(output: Any) -> int:
     """Bytes of the tensors of an output."""
     parts = output if isinstance(output, (tuple, list)) else [output]
     return sum(one.numel() * one.element_size() for one in parts if _runtime.torch().is_tensor(one))
-
-
-def _members(stage: Any) -> list[int]:
-    """The ranks of the pipeline of `stage`, as the whole run numbers them."""
-    distributed = _runtime.torch().distributed
-    if stage.group is None:
-        return list(range(distributed.get_world_size()))
-    return [int(rank) for rank in distributed.get_process_group_ranks(stage.group)]
 
 
 def _class_name(schedule: Any) -> str:

@@ -13,6 +13,7 @@ import importlib
 import inspect
 import io
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Optional
@@ -275,9 +276,28 @@ def knows(keyword: str) -> bool:
     return any(keyword in inspect.signature(one.__init__).parameters for one in classes)
 
 
-def is_compiled(stage: Any) -> bool:
-    """Whether the module of a stage went through `torch.compile`."""
-    return isinstance(stage.submod, _schedules().OptimizedModule)
+def is_compiled(module: Any) -> bool:
+    """Whether `module` went through `torch.compile`, or its own `compile()`."""
+    return isinstance(module, _schedules().OptimizedModule) or module._compiled_call_impl is not None
+
+
+def is_replicated(module: Any) -> bool:
+    """Whether `module` went through the `replicate()` that stands for `DistributedDataParallel`."""
+    composable = sys.modules.get("torch.distributed._composable.replicate")
+    return composable is not None and isinstance(module, composable.DDP)
+
+
+def prepares_again(schedule: Any) -> bool:
+    """Whether stages can be prepared for other inputs than those of the first step: in versions that ask
+    which stages know their sizes, and unless they do.
+    """
+    modes = [getattr(stage, "_inference_mode", "unknown") for stage in stages_in(schedule)]
+    return all(mode is None or getattr(mode, "name", "") == "DYNAMIC" for mode in modes)
+
+
+def prepare_again(schedule: Any) -> None:
+    """Lets the next step of `schedule` prepare its stages as the first one did. All ranks do so together."""
+    schedule._stages_forward_initialized = schedule._stages_backward_initialized = False
 
 
 def version() -> tuple[int, int]:
@@ -299,9 +319,10 @@ def group_number(number: int) -> Iterator[None]:
         yield
 
 
-def base_of(tensor: Any) -> Any:
-    """The tensor of which this one is a view, or itself."""
-    return tensor if tensor._base is None else tensor._base
+def memory_of(tensor: Any) -> Any:
+    """The same for tensors that share memory."""
+    local = getattr(tensor, "_local_tensor", tensor)
+    return local.untyped_storage().data_ptr() if local.layout == torch().strided else id(local)
 
 
 def is_view(tensor: Any) -> bool:
@@ -315,10 +336,15 @@ def mend(schedule: Any, backward_input: Any, backward_weight: Any) -> None:
     - B and W are those that are given, in all versions.
     - 2.8 and 2.9 do not divide the gradients of a stage whose last backward is split by the number of
       microbatches.
+    - What gradients hold before a step is not divided together with what it adds.
+    - Newer ones run backwards to learn what gradients are like: these leave nothing in `main_grad`.
     - 2.9 to 2.11 begin with a message of each stage to its neighbours. Gloo ends the process where one is for
       its own rank, and in 2.9 for the size of all: those between two stages of one rank are left out.
     """
     for stage in stages_in(schedule):
+        stage._prepare_backward_infra = functools.partial(
+            _without_traces, stage, stage._prepare_backward_infra
+        )
         if (2, 9) <= version() < (2, 12):
             stage._get_init_p2p_neighbors_ops = functools.partial(
                 _between_ranks, stage, stage._get_init_p2p_neighbors_ops
@@ -327,6 +353,8 @@ def mend(schedule: Any, backward_input: Any, backward_weight: Any) -> None:
 
     def step(*args: Any, **keywords: Any) -> Any:
         late = version() < (2, 10) and schedule.scale_grads
+        if schedule.scale_grads and is_training(schedule):
+            _multiply_held(schedule, finalizes=keywords.get("finalize_gradients", True))
         with contextlib.ExitStack() as put:
             module = importlib.import_module("torch.distributed.pipelining.stage")
             _set(put, module, "stage_backward_input", backward_input)
@@ -340,6 +368,36 @@ def mend(schedule: Any, backward_input: Any, backward_weight: Any) -> None:
         return made
 
     schedule.step = step
+
+
+def _without_traces(stage: Any, run: Any, *args: Any, **keywords: Any) -> Any:
+    """Runs what may run backwards of `stage`, and undoes what fused ones add to gradients of their own."""
+    grads = [one.main_grad for one in stage.submod.parameters() if main_grad_of(one) is not None]
+    held = [grad.clone() if bool(grad.any()) else None for grad in grads]
+    made = run(*args, **keywords)
+    for grad, before in zip(grads, held):
+        if before is None:
+            grad.zero_()
+        else:
+            grad.copy_(before)
+    return made
+
+
+def main_grad_of(parameter: Any) -> Any:
+    """The tensor that fused kernels add the gradient of `parameter` to, where there is one."""
+    grad = getattr(parameter, "main_grad", None)
+    return grad if torch().is_tensor(grad) else None
+
+
+def _multiply_held(schedule: Any, *, finalizes: bool) -> None:
+    """Multiplies gradients that steps before have left by what this one divides them by: itself with what it
+    adds. FSDP divides only where the step finalizes.
+    """
+    for stage in stages_in(schedule):
+        if finalizes or not isinstance(stage.submod, torch().distributed.fsdp.FSDPModule):
+            for one in stage.submod.parameters():
+                if one.grad is not None:
+                    one.grad.mul_(microbatches_of(schedule))
 
 
 def forward_only(schedule: Any) -> Any:

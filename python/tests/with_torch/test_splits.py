@@ -16,6 +16,7 @@ from torch.distributed.pipelining import PipelineStage
 
 import debubble as db
 import debubble.torch as dbt
+from debubble.torch import _backward
 
 pytestmark = pytest.mark.filterwarnings("ignore::debubble.Note")
 
@@ -133,11 +134,11 @@ class Added(Chunk):
     """Weights whose gradients are those that come, or the same number everywhere."""
 
     def build(self, at: int, chunks: int) -> None:
-        self.scale = nn.Parameter(torch.randn(pipelines.BATCH, WIDTH, dtype=torch.float64))
+        self.scale = nn.Parameter(torch.randn(pipelines.BATCH * WIDTH, dtype=torch.float64))
         self.shift = nn.Parameter(torch.randn(WIDTH, dtype=torch.float64))
 
     def forward(self, x: Any) -> Any:
-        x = x + self.scale
+        x = x + self.scale.view(pipelines.BATCH, WIDTH)
         return x + torch.tanh(self.first(self.second(x))) + self.shift.sum() * x.mean()
 
 
@@ -249,3 +250,15 @@ def test_gradients_are_those_of_one_process(model: Any) -> None:
         run = next(rank[at][0] for rank in told if rank[at][0])
         assert len(run) == wanted.microbatches
         assert all(torch.equal(ours, theirs) for ours, theirs in zip(run, losses))
+
+
+def test_gradients_of_weights_have_memory_of_their_own() -> None:
+    """What came is on its way to another stage while more is added to them."""
+    weight = nn.Parameter(torch.ones(16))
+    x = torch.ones(4, 4, requires_grad=True)
+    came = torch.ones(4, 4)
+    sent, groups = _backward.backward_input([x + weight.view(4, 4)], [came], [x], [weight])
+    _backward.backward_weight([weight], groups)
+    assert torch.equal(weight.grad, torch.ones(16))
+    weight.grad.add_(1)
+    assert torch.equal(came, torch.ones(4, 4)) and torch.equal(sent[0], torch.ones(4, 4))

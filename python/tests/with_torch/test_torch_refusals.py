@@ -269,8 +269,8 @@ def test_copies_to_the_host_are_left_out_with_a_note() -> None:
     assert pipelines.ranks(RANKS, copies) == [[message]] * RANKS
 
 
-def fully_sharded(rank: int, reshards: Any) -> str:
-    """Two ranks of a pipeline, each a group of two that shard its chunks."""
+def fully_sharded(rank: int, reshards: Any, steps: int = 1) -> str:
+    """Two ranks of a pipeline, each a group of two that shard its chunks, or without `reshards` are alike."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
@@ -279,25 +279,39 @@ def fully_sharded(rank: int, reshards: Any) -> str:
     blocks = {}
     for chunk in mine:
         blocks[chunk] = pipelines.Block(chunk)
-        fully_shard(blocks[chunk], mesh=mesh["data"], reshard_after_forward=reshards)
+        if reshards is None:
+            from torch.distributed._composable.replicate_with_fsdp import replicate
+
+            replicate(blocks[chunk], mesh=mesh["data"])
+        else:
+            fully_shard(blocks[chunk], mesh=mesh["data"], reshard_after_forward=reshards)
     group = mesh["pipeline"].get_group()
     given = [PipelineStage(one, at, 4, torch.device("cpu"), group=group) for at, one in blocks.items()]
     try:
         schedule = dbt.schedule(given, V, loss_fn=pipelines.loss)
     except db.InputError as error:
+        # The other pipeline still needs the store of rank 0.
+        torch.distributed.barrier()
         return str(error)
-    pipelines.step(schedule, given, 8, [])
+    for _ in range(steps):
+        pipelines.step(schedule, given, 8, [])
     _, gradients = pipelines.alone(V)
     for chunk, block in blocks.items():
         for name, weight in block.named_parameters():
-            torch.testing.assert_close(weight.grad.full_tensor(), gradients[f"{chunk}.{name}"])
+            torch.testing.assert_close(weight.grad.full_tensor(), steps * gradients[f"{chunk}.{name}"])
     return "trained"
 
 
 def test_fsdp_that_reshards_is_refused_and_trains_otherwise() -> None:
     for told in pipelines.ranks(2 * RANKS, fully_sharded, True):
         assert "FSDP frees its parameters" in told and "reshard_after_forward=False" in told
-    assert pipelines.ranks(2 * RANKS, fully_sharded, False) == ["trained"] * 2 * RANKS
+    for steps in (1, 2):
+        assert pipelines.ranks(2 * RANKS, fully_sharded, False, steps) == ["trained"] * 2 * RANKS
+
+
+def test_replicas_by_fsdp_train() -> None:
+    pytest.importorskip("torch.distributed._composable.replicate_with_fsdp")
+    assert pipelines.ranks(2 * RANKS, fully_sharded, None, 2) == ["trained"] * 2 * RANKS
 
 
 def test_reentrant_checkpoints_are_named() -> None:
