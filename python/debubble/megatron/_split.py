@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Iterable
 from typing import Any, Optional
 
-from .._errors import InputError
 from ._modules import load
 
 
@@ -27,38 +27,54 @@ class Backward:
     """
 
     def __init__(self, output: Any, input: Optional[Any]) -> None:  # As torch calls it.
-        # The node is enough: what the chunk has made is free once it is sent.
-        self._edge = load("torch.autograd.graph").get_gradient_edge(output)
+        # The node is enough: what the chunk has made is free once it is sent. Behind what needs no gradient,
+        # such as the output of a frozen chunk, there is none.
+        graph = load("torch.autograd.graph")
+        self._edge = graph.get_gradient_edge(output) if output.requires_grad else None
         self._input = input
         self._gradient: Any = None
         self._joins: list[Join] = []
+        self._twice: list[Any] = []
 
     def whole(self, gradient: Optional[Any]) -> Optional[Any]:
         """Both passes at once: the gradient of the input."""
         torch = load("torch")
-        torch.autograd.backward([self._edge], [self._one(gradient)])
+        if self._edge is not None:
+            torch.autograd.backward([self._edge], [self._one(gradient)])
         return self._taken()
 
     def input(self, gradient: Optional[Any]) -> Optional[Any]:
         """B: the gradient of the input. The gradients that weights need are kept."""
         torch = load("torch")
+        if self._edge is None:
+            return self._taken()
         self._gradient = self._one(gradient)
         if self._input is None:
             # Nothing waits for it: W does all of it.
             return None
-        self._joins = joins(self._edge.node, self._input)
+        self._joins, self._twice = joins(self._edge.node, self._input)
         hooks = [join.node.register_prehook(_keeper(join)) for join in self._joins]
         torch.autograd.backward([self._edge], [self._gradient], inputs=[self._input], retain_graph=True)
         for hook in hooks:
             hook.remove()
-        return self._taken()
+        is_reached, found = self._input.grad is not None, self._taken()
+        if not is_reached:
+            # The output does not depend on it.
+            self._input = None
+        return found
 
     def weight(self) -> None:
         """W: the gradients of the weights."""
         torch = load("torch")
         edge = torch.autograd.graph.GradientEdge
+        if self._edge is None:
+            return
         if self._input is None:
             torch.autograd.backward([self._edge], [self._gradient])
+        if self._twice:
+            # All that leads to them at once: what is behind the joins is needed once more.
+            inputs = self._twice
+            torch.autograd.backward([self._edge], [self._gradient], inputs=inputs, retain_graph=True)
         for join in self._joins:
             given = [(at, gradient) for at, gradient in enumerate(join) if gradient is not None]
             if given:
@@ -80,7 +96,7 @@ class Backward:
         if self._input is None:
             return None
         gradient, self._input.grad = self._input.grad, None
-        return gradient
+        return load("torch").zeros_like(self._input) if gradient is None else gradient
 
 
 def _keeper(join: Join) -> Any:
@@ -90,11 +106,10 @@ def _keeper(join: Join) -> Any:
     return keep
 
 
-def joins(root: Any, leaf: Any) -> list[Join]:
+def joins(root: Any, leaf: Any) -> tuple[list[Join], list[Any]]:
     """The nodes from `root` on, each once, that lead to `leaf` on one edge and to weights alone on another.
 
-    Raises:
-        InputError: If a weight is behind two of them: its gradient would be counted twice.
+    A weight behind two of them would be counted twice: such weights are given apart.
     """
     leads: dict[Any, bool] = {}
     behind: dict[Any, set[Any]] = {}
@@ -105,16 +120,10 @@ def joins(root: Any, leaf: Any) -> list[Join]:
         leads[node] = variable is leaf or any(leads[one] for one in following)
         own = {variable} if variable is not None and variable is not leaf else set()
         behind[node] = own.union(*(behind[one] for one in following if not leads[one]))
-    found = [Join(node, list(behind[node])) for node in order if leads[node] and behind[node]]
-    seen: set[int] = set()
-    for join in found:
-        for weight in join.weights:
-            if id(weight) in seen:
-                message = "a weight is used twice in a chunk: the backward of the chunk cannot be split"
-                cure = "take an order with whole backwards, such as 1f1b or 1f1b-i"
-                raise InputError.with_help(message, cure, "order")
-            seen.add(id(weight))
-    return found
+    found = {node: behind[node] for node in order if leads[node]}
+    times = collections.Counter(weight for weights in found.values() for weight in weights)
+    once = [(node, [one for one in weights if times[one] == 1]) for node, weights in found.items()]
+    return [Join(node, weights) for node, weights in once if weights], [one for one in times if times[one] > 1]
 
 
 def _topological(root: Any) -> list[Any]:
