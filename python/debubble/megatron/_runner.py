@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import inspect
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Optional
 
-from .._errors import InputError
+from .._errors import InputError, Note
 from .._orders import chunk_of
 from .._schedule import Pass
 from ._agreement import Agreement, Terms
@@ -214,11 +215,12 @@ class _Step:
         self.tokens: Any = torch.zeros([], dtype=torch.int, device=form["device"])
         own = list(enumerate(passes[self.rank]))
         last = {chunk_of(one): at for at, one in own if one.kind in ("W", "BW")}
+        whole = {chunk_of(one): at for at, one in own if one.kind in ("B", "BW")}
         with self._timed("forward-backward"), contextlib.ExitStack() as unsynced:
             pending = self._without_sync(unsynced)
             for at, one in own:
                 chunk = chunk_of(one)
-                if last.get(chunk) == at:
+                if last.get(chunk) == at or (whole.get(chunk) == at and not self._splits(one)):
                     # Gradients of this chunk are exchanged from now on.
                     pending[self.places[chunk]].close()
                 self._pass(one)
@@ -303,6 +305,9 @@ class _Step:
         gradient = self.transfers.receive(needed, self.plan.home[chunk + 1]) if needed is not None else None
         backward = self.kept[chunk, one.microbatch]
         is_whole = one.kind == "BW" or self._defers()
+        if not is_whole and not backward.is_split:
+            why = f"chunk {chunk} uses a weight twice: its B is the whole backward, and its W nothing"
+            warnings.warn(why, Note, stacklevel=1)
         found = backward.whole(gradient) if is_whole else backward.input(gradient)
         if one.kind == "BW":
             del self.kept[chunk, one.microbatch]
@@ -311,6 +316,10 @@ class _Step:
         made = self.plan.made(one)
         if made is not None:
             self.transfers.send(made, found, self.plan.home[made.chunk])
+
+    def _splits(self, one: Pass) -> bool:
+        """Whether W of a microbatch makes gradients of weights, and not its B."""
+        return self._defers() or self.kept[chunk_of(one), one.microbatch].is_split
 
     def _weight(self, one: Pass, chunk: int) -> None:
         backward = self.kept.pop((chunk, one.microbatch))

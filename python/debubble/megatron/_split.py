@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import collections
+import functools
 from collections.abc import Iterable
 from typing import Any, Optional
 
@@ -33,8 +33,15 @@ class Backward:
         self._edge = graph.get_gradient_edge(output) if output.requires_grad else None
         self._input = input
         self._gradient: Any = None
-        self._joins: list[Join] = []
-        self._twice: list[Any] = []
+        self._joins: Optional[list[Join]] = None
+
+    @functools.cached_property
+    def is_split(self) -> bool:
+        """Whether W is a pass of its own: where a weight is used twice, B is the whole backward."""
+        if self._edge is not None and self._input is not None:
+            self._joins = joins(self._edge.node, self._input)
+            return self._joins is not None
+        return True
 
     def whole(self, gradient: Optional[Any]) -> Optional[Any]:
         """Both passes at once: the gradient of the input."""
@@ -46,14 +53,13 @@ class Backward:
     def input(self, gradient: Optional[Any]) -> Optional[Any]:
         """B: the gradient of the input. The gradients that weights need are kept."""
         torch = load("torch")
-        if self._edge is None:
-            return self._taken()
+        if self._edge is None or not self.is_split:
+            return self.whole(gradient)
         self._gradient = self._one(gradient)
         if self._input is None:
             # Nothing waits for it: W does all of it.
             return None
-        self._joins, self._twice = joins(self._edge.node, self._input)
-        hooks = [join.node.register_prehook(_keeper(join)) for join in self._joins]
+        hooks = [join.node.register_prehook(_keeper(join)) for join in self._joins or []]
         torch.autograd.backward([self._edge], [self._gradient], inputs=[self._input], retain_graph=True)
         for hook in hooks:
             hook.remove()
@@ -67,22 +73,16 @@ class Backward:
         """W: the gradients of the weights."""
         torch = load("torch")
         edge = torch.autograd.graph.GradientEdge
-        if self._edge is None:
-            return
-        if self._input is None:
+        if self._edge is not None and self._input is None:
             torch.autograd.backward([self._edge], [self._gradient])
-        if self._twice:
-            # All that leads to them at once: what is behind the joins is needed once more.
-            inputs = self._twice
-            torch.autograd.backward([self._edge], [self._gradient], inputs=inputs, retain_graph=True)
-        for join in self._joins:
+        for join in self._joins or []:
             given = [(at, gradient) for at, gradient in enumerate(join) if gradient is not None]
             if given:
                 edges = [edge(join.node, at) for at, _ in given]
                 gradients = [gradient for _, gradient in given]
                 torch.autograd.backward(edges, gradients, inputs=join.weights)
             join.clear()
-        self._joins = []
+        self._joins = None
 
     def _one(self, gradient: Optional[Any]) -> Any:
         """The gradient of the output; of a loss it is 1."""
@@ -106,10 +106,10 @@ def _keeper(join: Join) -> Any:
     return keep
 
 
-def joins(root: Any, leaf: Any) -> tuple[list[Join], list[Any]]:
+def joins(root: Any, leaf: Any) -> Optional[list[Join]]:
     """The nodes from `root` on, each once, that lead to `leaf` on one edge and to weights alone on another.
 
-    A weight behind two of them would be counted twice: such weights are given apart.
+    None where a weight is behind two of them: its gradient would be counted twice.
     """
     leads: dict[Any, bool] = {}
     behind: dict[Any, set[Any]] = {}
@@ -120,10 +120,9 @@ def joins(root: Any, leaf: Any) -> tuple[list[Join], list[Any]]:
         leads[node] = variable is leaf or any(leads[one] for one in following)
         own = {variable} if variable is not None and variable is not leaf else set()
         behind[node] = own.union(*(behind[one] for one in following if not leads[one]))
-    found = {node: behind[node] for node in order if leads[node]}
-    times = collections.Counter(weight for weights in found.values() for weight in weights)
-    once = [(node, [one for one in weights if times[one] == 1]) for node, weights in found.items()]
-    return [Join(node, weights) for node, weights in once if weights], [one for one in times if times[one] > 1]
+    found = [Join(node, list(behind[node])) for node in order if leads[node] and behind[node]]
+    weights = [id(weight) for join in found for weight in join.weights]
+    return found if len(weights) == len(set(weights)) else None
 
 
 def _topological(root: Any) -> list[Any]:
