@@ -226,8 +226,11 @@ def prepared(kind: Kind, ranks: int, per_rank: int, placement: str) -> tuple[lis
     """The chunks of this rank, their numbers, and what runs a microbatch through one."""
     from megatron.core import parallel_state
 
-    parallel_state.destroy_model_parallel()
-    parallel_state.initialize_model_parallel(1, ranks, per_rank if per_rank > 1 else None)
+    # Groups are made once: each has threads of its own.
+    if not parallel_state.is_initialized():
+        parallel_state.initialize_model_parallel(1, ranks)
+    parallel_state.set_virtual_pipeline_model_parallel_world_size(per_rank if per_rank > 1 else None)
+    parallel_state.set_virtual_pipeline_model_parallel_rank(0 if per_rank > 1 else None)
     config = config_of(ranks, per_rank, **kind.settings)
     rank = parallel_state.get_pipeline_model_parallel_rank()
     own = chunks(ranks, rank, per_rank, placement)
