@@ -1,4 +1,4 @@
-"""What the ranks of a pipeline agree on before the passes of a step, and how they hear that one has left it."""
+"""What the ranks of a pipeline agree on before the passes of a step, and how a rank leaves one."""
 
 from __future__ import annotations
 

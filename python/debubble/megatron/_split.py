@@ -30,7 +30,7 @@ class Backward:
         # The node is enough: what the chunk has made is free once it is sent. Behind what needs no gradient,
         # such as the output of a frozen chunk, there is none.
         graph = load("torch.autograd.graph")
-        self._edge = graph.get_gradient_edge(output) if output.requires_grad else None
+        self._edge: Any = graph.get_gradient_edge(output) if output.requires_grad else None
         self._input = input
         self._gradient: Any = None
         self._joins: Optional[list[Join]] = None

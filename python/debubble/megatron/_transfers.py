@@ -114,10 +114,13 @@ class Transfers:
         Raises:
             InputError: If it is not of the form of an activation: its other end would read something else.
         """
-        found, agreed = (tuple(tensor.shape), tensor.dtype), (self._form["size"], self._form["dtype"])
-        if found != agreed:
-            message = f"chunk {value.chunk} gets {found[1]} of shape {found[0]}, the step has {agreed[1]} of {agreed[0]}"
-            cure = "give seq_length, micro_batch_size and pipeline_dtype of the data: all microbatches have one shape"
+        shape, dtype = tuple(tensor.shape), tensor.dtype
+        if (shape, dtype) != (self._form["size"], self._form["dtype"]):
+            message = (
+                f"chunk {value.chunk} gets {dtype} of shape {shape}, "
+                f"and the step is called for {self._form['dtype']} of {self._form['size']}"
+            )
+            cure = "all microbatches have the shape of seq_length and micro_batch_size, and pipeline_dtype"
             raise InputError.with_help(message, cure)
         if target == self._rank:
             self._kept[value] = tensor

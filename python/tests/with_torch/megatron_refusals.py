@@ -32,8 +32,8 @@ Case = Callable[[Any, list[Any], Any, bool], Any]
 def order(family: str) -> db.Schedule:
     """The order of a family."""
     chunks = 2 if family in ("1f1b-i", "zb-v") else 1
-    question = db.Question(stages=RANKS, microbatches=MICROBATCHES, chunks=chunks, forward="1ms", backward="2ms")
-    return db.simulate(question, family)[0].order
+    sizes: dict[str, Any] = {"stages": RANKS, "microbatches": MICROBATCHES, "chunks": chunks}
+    return db.simulate(db.Question(**sizes, forward="1ms", backward="2ms"), family)[0].order
 
 
 def called(**others: Any) -> Case:
@@ -110,7 +110,7 @@ def few(function: Any, models: list[Any], forward: Any, is_wrong: bool) -> Any:
 
 def iterators(function: Any, models: list[Any], forward: Any, is_wrong: bool) -> Any:
     """A rank that has data for one chunk of two."""
-    others = {"data_iterator": [iter([])]} if is_wrong else {}
+    others: dict[str, Any] = {"data_iterator": [iter([])]} if is_wrong else {}
     return call(function, KINDS["step"], models, forward, **others)
 
 

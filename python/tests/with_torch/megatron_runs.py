@@ -15,9 +15,10 @@ import json
 import os
 import socket
 import sys
+import types
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,7 +48,7 @@ class Kind(NamedTuple):
     frozen: str = ""
     #: Whether the front runs without a graph.
     detached: bool = False
-    settings: dict[str, Any] = {}
+    settings: Mapping[str, Any] = types.MappingProxyType({})
 
 
 KINDS = {
@@ -68,7 +69,7 @@ KINDS = {
 class OnCpu(TorchFunctionMode):
     """Tensors that are asked for on a GPU are made on the CPU."""
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is torch.Tensor.cuda:
             return args[0]
         kwargs = dict(kwargs or {})

@@ -120,7 +120,7 @@ REFUSED = {
     "fusion": "gradient_accumulation_fusion would add gradients twice",
     "hidden": "and (8, 2, 32) on rank 1",
     "type": "its type is torch.float32 on rank 0 of the pipeline and torch.float64 on rank 1",
-    "data": "gets torch.float32 of shape (8, 1, 16)",
+    "data": "gets torch.float32 of shape (8, 1, 16), and the step is called for torch.float32 of (8, 2, 16)",
 }
 
 
