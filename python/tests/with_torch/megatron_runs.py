@@ -60,7 +60,7 @@ KINDS = {
     "frozen": Kind(frozen="front"),
     "detached": Kind(frozen="front", detached=True),
     "adapters": Kind(frozen="all"),
-    "mtp": Kind(settings={"mtp_num_layers": 1}),
+    "mtp": Kind(settings={"mtp_num_layers": 1, "mtp_loss_scaling_factor": 0.1}),
     "short": Kind(tokens=4, samples=3),
     "sharded": Kind(sharded=True),
 }
