@@ -266,6 +266,11 @@ def call(function: Any, kind: Kind, models: list[Any], forward: Any, **others: A
 def step(function: Any, ranks: int, per_rank: int, placement: str, kind: Kind) -> dict[str, Any]:
     """One step by what `function` gives: losses and gradients of this rank."""
     models, own, forward = prepared(kind, ranks, per_rank, placement)
+    if kind.is_wrapped:
+        # Megatron overlaps the reduction from the second step on.
+        call(function(), kind, models, forward)
+        for one in models:
+            one.zero_grad_buffer()
     losses = call(function(), kind, models, forward)
     if kind.sharded:
         gather_shards(models)
