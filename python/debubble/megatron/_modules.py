@@ -8,7 +8,7 @@ from typing import Any
 from .._errors import InputError
 
 #: The oldest version of Megatron-core that is tried.
-OLDEST = (0, 16)
+OLDEST = (0, 15)
 
 
 def load(name: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import zlib
 from typing import Any, NamedTuple, Union
 
 from .. import _orders
@@ -85,6 +86,11 @@ class Plan:
         if one.kind in ("B", "BW"):
             return Value("B", chunk, one.microbatch) if chunk + 1 < self.chunks else None
         return None
+
+    @functools.cached_property
+    def label(self) -> str:
+        """The name of the order, with a number that tells it from others of the name."""
+        return f"{self.schedule.name!r} ({zlib.crc32(self.schedule.to_text().encode()):08x})"
 
     @functools.cached_property
     def own_routes(self) -> dict[tuple[int, int], list[Value]]:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 import inspect
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Optional
 
-from .._errors import InputError
+from .._errors import InputError, Note
 from .._orders import chunk_of
 from .._schedule import Pass
+from ._agreement import Agreement, Terms
 from ._modules import load, schedules
 from ._order import Order, Plan, schedule_of
+from ._refusals import refusal
 from ._split import Backward
 from ._transfers import Links, Transfers
 
@@ -106,23 +109,46 @@ class ForwardBackward:
             What the loss function gives for each microbatch, on the rank of the last chunk; else nothing.
 
         Raises:
-            InputError: If the order is for another pipeline, model or number of microbatches, or the
-                configuration has what the order does not run with.
+            InputError: If the order is for another pipeline, model or number of microbatches, the
+                configuration has what the order does not run with, or the ranks of the pipeline are
+                called with different things: on all of them.
+            LostRank: If another rank has left the step.
         """
         chunks = list(model) if isinstance(model, Sequence) else [model]
         groups = _groups(others.pop("pg_collection", None))
         step = _Step(self._plan, chunks, data_iterator, groups, forward_step_func)
-        step.check(num_microbatches, forward_only=forward_only, others=others)
-        self._links = self._links or step.links()
-        sizes = (decoder_seq_length or seq_length, micro_batch_size)
-        return step.run(
-            self._links,
-            sizes,
-            num_microbatches,
-            forward_only=forward_only,
-            collect=collect_non_loss_data,
-            force_all_reduce=bool(others.get("force_all_reduce")),
-        )
+        why = refusal(step, num_microbatches, forward_only=forward_only, others=others)
+        form = step.form(decoder_seq_length or seq_length, micro_batch_size)
+        terms = Terms(why, step.same(num_microbatches, form, forward_only=forward_only))
+        links = self._linked(step, terms)
+        try:
+            links.agreement.reach(terms)
+            return step.run(
+                links,
+                form,
+                num_microbatches,
+                forward_only=forward_only,
+                collect=collect_non_loss_data,
+                force_all_reduce=bool(others.get("force_all_reduce")),
+            )
+        except BaseException as error:
+            # The peers, which would wait for this rank, get an error, too.
+            self._links = None
+            error = links.agreement.leave(error)
+            links.close()
+            raise error
+
+    def _linked(self, step: _Step, terms: Terms) -> Links:
+        """The groups of all transfers, which all ranks of the job make in their first step.
+
+        Raises:
+            InputError: If a rank does not run what it is called with.
+        """
+        if self._links is None:
+            pairs = set(self._plan.own_routes) | set(self._plan.routes(self._plan.forwards(1)))
+            backend = load("torch.distributed").get_backend(step.groups.pp)
+            self._links = Links(Agreement(step.ranks, list(pairs), terms), backend)
+        return self._links
 
 
 class _Step:
@@ -138,76 +164,41 @@ class _Step:
         self.ranks = dist.get_process_group_ranks(groups.pp)
         self.data = list(data) if isinstance(data, list) else [data] * len(chunks)
         self.config = schedules().get_model_config(chunks[0])
-        self.places: dict[int, int] = {}
-
-    def check(self, microbatches: int, *, forward_only: bool, others: dict[str, Any]) -> None:
-        """Refuses a pipeline, a model or a configuration that the order is not for."""
-        schedule, config = self.plan.schedule, self.config
-        name = f"the order {schedule.name!r}"
-        own = self.plan.chunks_of(self.rank) if len(self.ranks) == self.plan.ranks else []
-        splits = bool(own) and self.plan.splits(self.rank)
-        recompute = getattr(config, "recompute_granularity", None)
-
-        def has(key: str) -> bool:
-            return bool(getattr(config, key, False))
-
-        ranks, given = len(self.ranks), len(self.models)
-        fuses = has("gradient_accumulation_fusion") and not self._defers()
-        wrong = [
-            (ranks != schedule.stages, f"is for {schedule.stages} ranks, the pipeline has {ranks}"),
-            (given != len(own), f"has {len(own)} chunks on rank {self.rank}, the model {given}"),
-            (
-                not forward_only and microbatches != schedule.microbatches,
-                f"has {schedule.microbatches} microbatches, the step {microbatches}",
-            ),
-            (has("variable_seq_lengths"), "runs sequences of one length"),
-            (has("overlap_moe_expert_parallel_comm"), "does not run with overlap_moe_expert_parallel_comm"),
-            (
-                splits and recompute is not None,
-                f"splits backwards, which recompute_granularity={recompute!r} does not allow",
-            ),
-            (
-                splits and fuses,
-                "splits backwards: set gradient_accumulation_fusion=False or delay_wgrad_compute=True",
-            ),
-            (others.get("adjust_tensor_shapes_fn") is not None, "runs tensors of one shape"),
-            (others.get("p2p_communicator") is not None, "has its own transfers between stages"),
-        ]
-        for is_wrong, why in wrong:
-            if is_wrong:
-                message = f"{name} {why}"
-                raise InputError(message, message=message, key="order")
+        own = plan.chunks_of(self.rank) if len(self.ranks) == plan.ranks else []
         self.places = {chunk: place for place, chunk in enumerate(own)}
-        self._check_tied(own)
 
-    def _check_tied(self, own: list[int]) -> None:
-        """Refuses an embedding that is tied to an output layer of another chunk of this rank."""
-        if not {0, self.plan.chunks - 1} <= set(own) or len(own) == 1:
-            return
-        ends = [_unwrapped(self.models[self.places[chunk]]) for chunk in (0, self.plan.chunks - 1)]
-        if any(getattr(end, "share_embeddings_and_output_weights", False) for end in ends):
-            message = (
-                f"the order {self.plan.schedule.name!r} has both ends of the model on rank {self.rank}, tied"
-            )
-            cure = (
-                "train with untied embeddings (--untie-embeddings-and-output-weights), or take a looped order"
-            )
-            raise InputError.with_help(message, cure, "order")
+    def form(self, tokens: int, samples: int) -> dict[str, Any]:
+        """Shape, type and device of an activation between stages."""
+        tokens //= self.groups.cp.size()
+        if self.config.sequence_parallel:
+            tokens //= self.groups.tp.size()
+        parameter = next(one for model in self.models for one in model.parameters())
+        return {
+            "size": (tokens, samples, int(self.config.hidden_size)),
+            "dtype": self.config.pipeline_dtype or parameter.dtype,
+            "device": parameter.device,
+        }
+
+    def same(
+        self, microbatches: int, form: dict[str, Any], *, forward_only: bool
+    ) -> tuple[tuple[str, Any], ...]:
+        """What all ranks of the pipeline must be called with."""
+        return (
+            ("the order", self.plan.label),
+            ("forward_only", forward_only),
+            ("num_microbatches", microbatches),
+            ("the shape of an activation", form["size"]),
+            ("its type", str(form["dtype"])),
+        )
 
     def _defers(self) -> bool:
         """Whether Transformer Engine puts off the gradients of weights by itself."""
         return bool(getattr(self.config, "delay_wgrad_compute", False))
 
-    def links(self) -> Links:
-        """The groups of all transfers of the order."""
-        dist = load("torch.distributed")
-        pairs = set(self.plan.own_routes) | set(self.plan.routes(self.plan.forwards(1)))
-        return Links(list(pairs), self.ranks, dist.get_backend(self.groups.pp))
-
     def run(
         self,
         links: Links,
-        sizes: tuple[int, int],
+        form: dict[str, Any],
         microbatches: int,
         *,
         forward_only: bool,
@@ -217,41 +208,26 @@ class _Step:
         torch = load("torch")
         passes = self.plan.forwards(microbatches) if forward_only else self.plan.passes
         routes = self.plan.routes(passes) if forward_only else self.plan.own_routes
-        parameter = next(self.models[0].parameters())
-        self.transfers = Transfers(
-            links,
-            routes,
-            self.rank,
-            self.ranks,
-            shape=self._shape(*sizes),
-            dtype=self.config.pipeline_dtype or parameter.dtype,
-            device=parameter.device,
-        )
+        self.transfers = Transfers(links, routes, self.rank, form)
         self.microbatches, self.forward_only, self.collect = microbatches, forward_only, collect
         self.kept: dict[tuple[int, int], Backward] = {}
         self.losses: list[Any] = []
-        self.tokens: Any = torch.zeros([], dtype=torch.int, device=parameter.device)
+        self.tokens: Any = torch.zeros([], dtype=torch.int, device=form["device"])
         own = list(enumerate(passes[self.rank]))
         last = {chunk_of(one): at for at, one in own if one.kind in ("W", "BW")}
+        whole = {chunk_of(one): at for at, one in own if one.kind in ("B", "BW")}
         with self._timed("forward-backward"), contextlib.ExitStack() as unsynced:
             pending = self._without_sync(unsynced)
             for at, one in own:
                 chunk = chunk_of(one)
-                if last.get(chunk) == at:
+                if last.get(chunk) == at or (whole.get(chunk) == at and not self._splits(one)):
                     # Gradients of this chunk are exchanged from now on.
                     pending[self.places[chunk]].close()
                 self._pass(one)
-        self.transfers.end()
+        links.end()
         if not forward_only:
             self._finalize(force_all_reduce)
         return self.losses
-
-    def _shape(self, tokens: int, samples: int) -> tuple[int, ...]:
-        """The shape of an activation between stages."""
-        tokens //= self.groups.cp.size()
-        if self.config.sequence_parallel:
-            tokens //= self.groups.tp.size()
-        return (tokens, samples, int(self.config.hidden_size))
 
     def _without_sync(self, stack: contextlib.ExitStack) -> list[contextlib.ExitStack]:
         """By chunk, a context in which gradients are not exchanged."""
@@ -329,6 +305,9 @@ class _Step:
         gradient = self.transfers.receive(needed, self.plan.home[chunk + 1]) if needed is not None else None
         backward = self.kept[chunk, one.microbatch]
         is_whole = one.kind == "BW" or self._defers()
+        if not is_whole and not backward.is_split:
+            why = f"chunk {chunk} uses a weight twice: its B is the whole backward, and its W nothing"
+            warnings.warn(why, Note, stacklevel=1)
         found = backward.whole(gradient) if is_whole else backward.input(gradient)
         if one.kind == "BW":
             del self.kept[chunk, one.microbatch]
@@ -337,6 +316,10 @@ class _Step:
         made = self.plan.made(one)
         if made is not None:
             self.transfers.send(made, found, self.plan.home[made.chunk])
+
+    def _splits(self, one: Pass) -> bool:
+        """Whether W of a microbatch makes gradients of weights, and not its B."""
+        return self._defers() or self.kept[chunk_of(one), one.microbatch].is_split
 
     def _weight(self, one: Pass, chunk: int) -> None:
         backward = self.kept.pop((chunk, one.microbatch))
@@ -356,17 +339,14 @@ class _Step:
         function = self.config.finalize_model_grads_func
         if function is None:
             return
-        tokens = self.tokens if self.config.calculate_per_token_loss else None
+        tokens = None
+        if self.config.calculate_per_token_loss:
+            # Megatron takes them from the last rank, which need not have the last chunk.
+            tokens = self.tokens
+            load("torch.distributed").all_reduce(tokens, group=self.groups.pp)
         known = inspect.signature(function).parameters
         given = {"pg_collection": self.groups, "force_all_reduce": force_all_reduce}
         function(self.models, tokens, **{name: value for name, value in given.items() if name in known})
-
-
-def _unwrapped(model: Any) -> Any:
-    """A model without the wrappers around it."""
-    while hasattr(model, "module"):
-        model = model.module
-    return model
 
 
 def _set_virtual(place: Optional[int]) -> None:
