@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Optional, Union
 from .._errors import InputError
 from ..torch import _clocks
 from ._modules import load, schedules
-from ._runner import _unwrapped
+from ._refusals import unwrapped
 from ._split import Backward
 from ._storages import Watch, bytes_of
 from ._world import World, replace
@@ -215,7 +215,8 @@ class _Chunk:
         found = Timed(self.number, unsplit=self._unsplit())
         for _ in range(max(1, self.rank.task.warmup)):
             self._round(None)
-            self._try_split(found)
+            if found.unsplit is None:
+                self._round(None, is_split=True)
         marks: list[tuple[list[int], Any, Any]] = []
         for _ in range(self.rank.task.repeats):
             self._round(_Timer(self.rank.clock, marks, [found.forward, found.whole]))
@@ -237,14 +238,6 @@ class _Chunk:
         if getattr(self.config, "gradient_accumulation_fusion", False):
             return "gradient_accumulation_fusion without delay_wgrad_compute cannot be split"
         return None
-
-    def _try_split(self, found: Timed) -> None:
-        if found.unsplit is not None:
-            return
-        try:
-            self._round(None, is_split=True)
-        except InputError as error:
-            found.unsplit = error.message
 
     def _forward(self) -> Backward:
         """F, as Megatron runs it."""
@@ -305,7 +298,7 @@ class _Chunk:
     def _measure(self, found: Timed) -> None:
         """Bytes and collectives: of a microbatch in each round, and of the chunk besides."""
         # Megatron's wrappers have a list of that name.
-        buffers = list(_unwrapped(self.model).buffers())
+        buffers = list(unwrapped(self.model).buffers())
         parameters = list(self.model.parameters())
         own = [getattr(one, "main_grad", None) for one in parameters]
         gradients = [one.grad if main is None else main for one, main in zip(parameters, own)]
