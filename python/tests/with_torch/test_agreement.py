@@ -23,7 +23,7 @@ ZB_V = pipelines.order("zb-v", RANKS, 8, 2)
 V_1F1B = pipelines.order("1f1b-v", RANKS, 8, 2)
 
 #: What PyTorch learns in the first step, other steps may change in versions that prepare anew.
-PREPARES_ANEW = pipelines.VERSION >= (2, 15)
+PREPARES_ANEW = pipelines.VERSION >= (2, 12)
 
 
 def compiled(block: Any) -> None:
@@ -196,6 +196,8 @@ def changing(rank: int, what: str, wanted: db.Schedule, example: Any) -> list[An
 @pytest.mark.parametrize("wanted", [ZB_V, H1, V_1F1B], ids=lambda order: order.name)
 @pytest.mark.parametrize("what", STEPS)
 def test_a_step_that_differs_is_right_or_refused_on_all(what: str, wanted: db.Schedule) -> None:
+    if what.endswith("freezing") and pipelines.VERSION == (2, 12):
+        pytest.skip("torch sends a gradient that is none: refused, in test_torch_refusals.py")
     told = pipelines.ranks(RANKS, changing, what, wanted, None)
     for one in told:
         assert isinstance(one, list), one
