@@ -271,6 +271,7 @@ def step(function: Any, ranks: int, per_rank: int, placement: str, kind: Kind) -
         call(function(), kind, models, forward)
         for one in models:
             one.zero_grad_buffer()
+            assert not any(getattr(group, "is_first_batch", False) for group in one.bucket_groups)
     losses = call(function(), kind, models, forward)
     if kind.sharded:
         gather_shards(models)
