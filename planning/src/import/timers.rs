@@ -263,7 +263,7 @@ impl Layout {
         let is_whole = world <= MOST_RANKS
             && block > 0
             && world.is_multiple_of(block.saturating_mul(stages))
-            && stages.saturating_mul(chunks) <= u64::from(MAX_CHUNKS);
+            && stages.saturating_mul(chunks) <= MAX_CHUNKS;
         if !is_whole {
             return Err(format!("{stages} stages of {chunks} chunks on {world} ranks cannot be"));
         }

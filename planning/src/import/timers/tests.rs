@@ -92,77 +92,68 @@ fn lines_may_have_ranks_in_front_and_the_last_run_counts() {
     assert_eq!(read(&grown).unwrap().passes[0][0][0], 2 * expected[0][0][0]);
 }
 
+/// Checks that `text` is refused for the reason `why`, at `line` and with a cure.
+fn check_refused((text, line, why): (String, usize, &str)) {
+    let error = read(&text).expect_err(why);
+    assert!(error.message.contains(why), "{}", error.message);
+    assert_eq!(error.place.and_then(|place| place.line), Some(line), "{why}");
+    assert!(error.help.is_some(), "{why}");
+}
+
 #[test]
 fn what_names_no_stage_is_refused_with_line_and_cure() {
     let minmax =
         "(min, max) time across ranks (ms):\n    forward-compute ......: (81.00, 120.00)\n";
     let head = first(0);
-    let arguments = LOG.find("end of arguments").unwrap();
-    for (text, line, why) in [
+    // Without a stage.
+    let is_other = |line: &&str| !line.contains("rank  0") && !line.contains("rank  1");
+    let alone: String = LOG.lines().filter(is_other).map(|line| format!("{line}\n")).collect();
+    let batch =
+        |size: &str| with("global batch size:    32", &format!("global batch size: {size}"));
+    let time = |text: &str| with("rank  3: 335.03", text);
+    [
         (format!("{head}{minmax}"), 16, "do not say how long the passes of each rank took"),
         (format!("{head}max {}", &minmax[11..]), 16, "of all ranks together"),
         (LOG.replace("forward-compute", "forward-other"), 149, "have no forward-compute"),
         (first(1).to_owned(), 17, "only once"),
         (head.to_owned(), 1, "printed no timers"),
-        (LOG[arguments..].to_owned(), 1, "pipeline_model_parallel_size is missing"),
-        (with("rank  3: 335", "rank  9: 335"), 17, "rank 9 is none of the 4"),
+        (alone, 17, "no time of a rank of stage 0"),
+        (time("rank  9: 335.03"), 17, "rank 9 is none of the 4"),
+        (time("rank  3: nan"), 37, "no time of a rank"),
+        (time("rank  3: 1e300"), 37, "no time of a rank"),
+        (time("rank  99999999999999999999: 1"), 37, "no time of a rank"),
+        (batch("33"), 17, "batch of 33"),
+        (batch("999999999999998"), 17, "is no number of microbatches"),
+    ]
+    .into_iter()
+    .for_each(check_refused);
+    let help = read(&format!("{head}{minmax}")).unwrap_err().help.unwrap();
+    assert!(help.contains("--timing-log-option all"), "{help}");
+}
+
+#[test]
+fn arguments_that_say_no_stages_are_refused() {
+    let arguments = LOG.find("end of arguments").unwrap();
+    let missing = (LOG[arguments..].to_owned(), 1, "pipeline_model_parallel_size is missing");
+    let set = |name: &str, from: &str, to: &str| {
+        let line = |value: &str| format!("{name} {} {value}", ".".repeat(48 - name.len()));
+        with(&line(from), &line(to))
+    };
+    let pairs = set("overlap_p2p_comm", "False", "True")
+        .replace("overlap_p2p_comm ....", "overlap_moe_expert_parallel_comm ....");
+    [
+        missing,
+        (set("world_size", "4", "0"), 1, "world_size is no number from 1"),
+        (set("world_size", "4", "3"), 1, "on 3 ranks cannot be"),
         (
-            with("global batch size:    32", "global batch size: 999999999999998"),
-            17,
-            "is no number of microbatches",
-        ),
-        (with("rank  3: 335.03", "rank  3: nan"), 37, "no time of a rank"),
-        (with("rank  3: 335.03", "rank  3: 1e300"), 37, "no time of a rank"),
-        (with("rank  3: 335.03", "rank  99999999999999999999: 1"), 37, "no time of a rank"),
-        (with("global batch size:    32", "global batch size:    33"), 17, "batch of 33"),
-        (
-            with(
-                "world_size ...................................... 4",
-                "world_size ...................................... 0",
-            ),
-            1,
-            "world_size is no number from 1",
-        ),
-        (
-            with(
-                "world_size ...................................... 4",
-                "world_size ...................................... 3",
-            ),
-            1,
-            "on 3 ranks cannot be",
-        ),
-        (
-            with(
-                "pipeline_model_parallel_size .................... 2",
-                "pipeline_model_parallel_size .................... 99999999999",
-            ),
+            set("pipeline_model_parallel_size", "2", "99999999999"),
             1,
             "pipeline_model_parallel_size is no number",
         ),
-        (
-            with(
-                "overlap_p2p_comm ................................ False",
-                "overlap_moe_expert_parallel_comm ................ True",
-            ),
-            1,
-            "timers are of pairs",
-        ),
-    ] {
-        let error = read(&text).expect_err(why);
-        assert!(error.message.contains(why), "{}", error.message);
-        assert_eq!(error.place.and_then(|place| place.line), Some(line), "{why}");
-        assert!(error.help.is_some(), "{why}");
-    }
-    let help = read(&format!("{head}{minmax}")).unwrap_err().help.unwrap();
-    assert!(help.contains("--timing-log-option all"), "{help}");
-    // A stage without a time.
-    let alone: String = LOG
-        .lines()
-        .filter(|line| !line.contains("rank  0") && !line.contains("rank  1"))
-        .map(|line| format!("{line}\n"))
-        .collect();
-    let error = read(&alone).unwrap_err();
-    assert!(error.message.contains("no time of a rank of stage 0"), "{}", error.message);
+        (pairs, 1, "timers are of pairs"),
+    ]
+    .into_iter()
+    .for_each(check_refused);
 }
 
 /// For changes of any byte, the log is read or refused, and nothing breaks.
