@@ -60,7 +60,7 @@ def on_device() -> Any:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
-    sizes = {"stages": 4, "chunks": 2, "microbatches": 8, "layers": 16, "hidden": 128, "heads": 4}
+    sizes = {"stages": 4, "chunks": 2, "microbatches": 8, "layers": 8, "hidden": 128, "heads": 4}
     for name, default in {**sizes, "tokens": 128, "vocabulary": 2048, "steps": 4}.items():
         parser.add_argument(f"--{name}", type=int, default=default)
     return parser.parse_args()

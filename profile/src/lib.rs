@@ -53,5 +53,5 @@ pub use shape::{Element, ModelShape};
 pub use statistics::{Summary, Verdict};
 pub use trainer::{
     Backward, Facts, RecordedChunk, RecordedError, Resident, TrainerCosts, TrainerError,
-    TrainerProfile,
+    TrainerProfile, Unsplit,
 };

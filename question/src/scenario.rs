@@ -226,7 +226,10 @@ impl Scenario {
     fn of_trainer(context: &Context<'_>, file: &Path) -> Result<Self, Diagnostic> {
         let profile = profiles::parse(context, file)?;
         let Some(trainer) = profile.trainer() else {
-            return Err(Diagnostic::new(format!("{} is no profile of a trainer", quote::path(file))));
+            return Err(Diagnostic::new(format!(
+                "{} is no profile of a trainer",
+                quote::path(file)
+            )));
         };
         let chunks = trainer.chunks.len() / trainer.stages;
         Ok(Self::from(Keys {

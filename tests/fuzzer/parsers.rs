@@ -14,7 +14,7 @@ use pipeline::{LayerLayout, LayoutError, Schedule, Shape};
 use planning::import::edit::Edits;
 use planning::import::measured::watch::Watcher;
 use planning::machines;
-use profile::AnyProfile;
+use profile::{AnyProfile, Unsplit};
 use question::Context;
 use question::case::{self, ScheduleSource};
 use question::hardware::clusters;
@@ -199,7 +199,7 @@ fn profile(given: &Given<'_>) -> Result<(), String> {
     let read = on_disk(|context| profiles::parse(context, &given.file("profile.toml")));
     if let AnyProfile::Trainer(profile) = read.map_err(shown)? {
         let shape = Shape::new(2, 1, 4).map_err(|fault| fault.to_string())?;
-        let _ = (profile.costs(shape, true), profile.costs(shape, false));
+        let _ = (profile.costs(shape, Unsplit::InB), profile.costs(shape, Unsplit::Refused));
     }
     Ok(())
 }

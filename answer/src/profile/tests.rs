@@ -1,6 +1,6 @@
 //! Profiles of runs whose times are known.
 
-use ::profile::{AnyProfile, Backward, TrainerCosts, TrainerError};
+use ::profile::{AnyProfile, Backward, TrainerCosts, TrainerError, Unsplit};
 use pipeline::{Bytes, Costs, Family, Footprint, Metrics, Nanos, PassTimes, Shape, Slot};
 use sim::Replay;
 
@@ -44,7 +44,8 @@ fn a_profile_of_a_run_predicts_that_run() {
         assert_eq!(profile.overhead.as_ref().unwrap().median(), Nanos(DELAY), "{}", run.name);
         let whole = family.has_whole_backwards();
         assert_eq!(matches!(profile.chunks[0].backward, Backward::Whole(_)), whole, "{}", run.name);
-        let costs = profile.costs(run.shape(), whole).unwrap();
+        let unsplit = if whole { Unsplit::Halves } else { Unsplit::Refused };
+        let costs = profile.costs(run.shape(), unsplit).unwrap();
         let costs = with_overhead(&costs, whole);
         let predicted = Replay::new().timeline(&run.schedule, &costs).unwrap();
         let measured = Metrics::of(&run.steps[0].timeline()).makespan();
@@ -59,12 +60,12 @@ fn a_profile_of_a_run_predicts_that_run() {
 #[test]
 fn chunks_are_put_together_but_not_cut() {
     let profile = of(&run_of(Family::ZbV, 2)).unwrap();
-    let apart = profile.costs(Shape::new(4, 2, 8).unwrap(), false).unwrap().costs;
-    let together = profile.costs(Shape::new(4, 1, 8).unwrap(), false).unwrap().costs;
+    let apart = profile.costs(Shape::new(4, 2, 8).unwrap(), Unsplit::Refused).unwrap().costs;
+    let together = profile.costs(Shape::new(4, 1, 8).unwrap(), Unsplit::Refused).unwrap().costs;
     let [half, whole] = [&apart, &together].map(|costs| costs.chunks()[0].forward.0);
     assert_eq!(whole, 2 * half);
     assert_eq!(apart.hops(), together.hops());
-    let error = profile.costs(Shape::new(3, 1, 8).unwrap(), false).unwrap_err();
+    let error = profile.costs(Shape::new(3, 1, 8).unwrap(), Unsplit::Refused).unwrap_err();
     assert_eq!(error, TrainerError::Chunks { recorded: 8, asked: 3 });
 }
 
@@ -72,10 +73,10 @@ fn chunks_are_put_together_but_not_cut() {
 fn whole_backwards_say_nothing_of_their_parts() {
     let profile = of(&run_of(Family::OneFOneB, 1)).unwrap();
     let shape = Shape::new(4, 1, 8).unwrap();
-    let whole = profile.costs(shape, true).unwrap().costs.chunks()[0];
+    let whole = profile.costs(shape, Unsplit::Halves).unwrap().costs.chunks()[0];
     let expected = 2 * 10_000_000;
     assert_eq!(whole.backward_input.0 + whole.backward_weight.0, expected);
-    let error = profile.costs(shape, false).unwrap_err().to_string();
+    let error = profile.costs(shape, Unsplit::Refused).unwrap_err().to_string();
     assert!(error.contains("`1f1b`") && error.contains("B and W apart"), "{error}");
 }
 
@@ -86,7 +87,8 @@ fn facts_are_kept_and_held_against_the_chunks() {
         Facts { footprints: vec![footprint; 8], message: Some(Bytes(64)), ..Facts::default() };
     let run = Recorded { facts: Some(facts.clone()), ..run_of(Family::ZbV, 2) };
     let profile = of(&run).unwrap();
-    let together = profile.costs(Shape::new(4, 1, 8).unwrap(), false).unwrap().footprints.unwrap();
+    let together =
+        profile.costs(Shape::new(4, 1, 8).unwrap(), Unsplit::Refused).unwrap().footprints.unwrap();
     assert_eq!(together.of(3).until_backward, Bytes(600));
     assert_eq!((profile.message, profile.machine.device.as_str()), (Some(Bytes(64)), "a test"));
     let few = Facts { footprints: vec![footprint; 7], ..facts };

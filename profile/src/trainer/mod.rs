@@ -107,6 +107,17 @@ pub enum Backward {
     },
 }
 
+/// How B and W of a chunk are told apart whose backwards were recorded as whole passes alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unsplit {
+    /// They are not: its orders need them apart.
+    Refused,
+    /// Into halves, where every backward of the order is whole.
+    Halves,
+    /// B is the whole backward, and W takes a nanosecond more: a split gains nothing.
+    InB,
+}
+
 impl Backward {
     /// How long B and W take in one pass, where such passes were recorded.
     #[must_use]
@@ -158,12 +169,12 @@ pub enum TrainerError {
 
 impl TrainerProfile {
     /// The costs of a pipeline of `shape`, whose chunks are those of the profile or several of them
-    /// each. With `whole_backwards` every backward pass of its schedule is whole: B and W need not be known
-    /// apart. Where no whole backward was recorded, BW takes B + W.
+    /// each. Where no whole backward was recorded, BW takes B + W; where nothing else was, `unsplit` says what B
+    /// and W take.
     ///
     /// # Errors
     /// Chunks that are not put together of the recorded ones; passes that were not recorded.
-    pub fn costs(&self, shape: Shape, whole_backwards: bool) -> Result<TrainerCosts, TrainerError> {
+    pub fn costs(&self, shape: Shape, unsplit: Unsplit) -> Result<TrainerCosts, TrainerError> {
         let (recorded, asked) = (self.chunks.len(), usize::from(shape.chunks()));
         if !recorded.is_multiple_of(asked) {
             return Err(TrainerError::Chunks { recorded, asked });
@@ -172,7 +183,7 @@ impl TrainerProfile {
         for (at, chunks) in self.chunks.chunks(recorded / asked).enumerate() {
             let mut sums = [0; 4];
             for (within, chunk) in chunks.iter().enumerate() {
-                let parts = self.times(chunk, whole_backwards, at * (recorded / asked) + within)?;
+                let parts = self.times(chunk, unsplit, at * (recorded / asked) + within)?;
                 sums.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
             }
             let [forward, backward_input, backward_weight, whole] = checked(sums)?;
@@ -191,18 +202,19 @@ impl TrainerProfile {
     fn times(
         &self,
         chunk: &RecordedChunk,
-        whole_backwards: bool,
+        unsplit: Unsplit,
         at: usize,
     ) -> Result<[u128; 4], TrainerError> {
         let mean = |one: &Quantity| u128::from(one.mean().0);
-        let (input, weight) = match (&chunk.backward, whole_backwards) {
+        let (input, weight) = match (&chunk.backward, unsplit) {
             (Backward::Split { input, weight, .. }, _) => (mean(input), mean(weight)),
             // How a whole pass is divided does not matter where it is never divided.
-            (Backward::Whole(whole), true) => {
+            (Backward::Whole(whole), Unsplit::Halves) => {
                 let whole = mean(whole);
                 (whole - whole / 2, whole / 2)
             }
-            (Backward::Whole(_), false) => {
+            (Backward::Whole(whole), Unsplit::InB) => (mean(whole), 1),
+            (Backward::Whole(_), Unsplit::Refused) => {
                 return Err(TrainerError::NotSplit { schedule: self.schedule.clone(), chunk: at });
             }
         };
@@ -221,8 +233,7 @@ impl TrainerProfile {
             }
             _ => None,
         };
-        let ratios =
-            self.chunks.iter().enumerate().filter_map(|(at, one)| Some((at, ratio(one)?)));
+        let ratios = self.chunks.iter().enumerate().filter_map(|(at, one)| Some((at, ratio(one)?)));
         ratios.max_by(|(_, one), (_, other)| one.total_cmp(other))
     }
 

@@ -66,7 +66,7 @@ GRADIENTS = {
 }
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_steps_are_those_of_megatron(ranks: int, tmp_path: Path) -> None:
     made = orders(ranks)
     found = steps(tmp_path, made, ranks, 1, ["forward", *GRADIENTS])
@@ -82,6 +82,7 @@ def test_steps_are_those_of_megatron(ranks: int, tmp_path: Path) -> None:
             assert found(name, kind) == expected, (name, kind)
 
 
+@pytest.mark.slow
 def test_replicas_with_the_distributed_optimizer_are_those_of_megatron(tmp_path: Path) -> None:
     made = {name: one for name, one in orders(2).items() if name in ("zb-h1", "1f1b-i", "zb-v")}
     found = steps(tmp_path, made, 2, 2, ["untied", "sharded"])
@@ -144,6 +145,7 @@ def test_every_rank_refuses_what_one_does_not_run(tmp_path: Path) -> None:
         assert lost == ["LostRank", "rank 1 of the pipeline has left the step: KeyError('no data')"]
 
 
+@pytest.mark.slow
 def test_all_replicas_refuse_in_the_first_step(tmp_path: Path) -> None:
     ran("megatron_refusals.py", 2, tmp_path, "held", "chunks", "microbatches")
     assert heard(tmp_path, "held") == [["NoneType", "None"]] * 4

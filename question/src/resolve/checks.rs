@@ -169,7 +169,9 @@ pub(crate) fn explain(
         Fault::TooManyChunks { .. } => Some("stages"),
         Fault::TooManyPasses { .. } => Some("microbatches"),
         Fault::Needs { key, .. } => Some(*key),
-        Fault::BelowOneMicrobatch { .. } | Fault::Infeasible { .. } => Some(limit_key(&setting.keys)),
+        Fault::BelowOneMicrobatch { .. } | Fault::Infeasible { .. } => {
+            Some(limit_key(&setting.keys))
+        }
         Fault::ShardCount { .. } => Some("vocab-s"),
         Fault::HopCount { .. } => Some("hop"),
         Fault::MicrobatchCount { .. } => setting.keys.of_unequal_microbatches().next(),

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pipeline::{Bytes, Costs, Footprints, Limit, PassTimes, Placement, Shape};
-use profile::{AnyProfile, Profile, TrainerError, TrainerProfile, predict};
+use profile::{AnyProfile, Profile, TrainerError, TrainerProfile, Unsplit, predict};
 
 use super::checks::check_limit;
 use crate::diagnostic::Diagnostic;
@@ -108,8 +108,7 @@ pub fn fill(
         AnyProfile::Trainer(profile) => {
             warn_of_whole(context, profile, rule, &setting.keys);
             warn_of_one_device(context, profile, &setting.keys);
-            let whole = rule.has_whole_backwards();
-            let mut filled = of_chunks(scenario, setting, profile, whole, shape)?;
+            let mut filled = of_chunks(scenario, setting, profile, rule, shape)?;
             filled.keys.memory_limit =
                 left(scenario, setting, profile, (shape, placement))?.or(filled.keys.memory_limit);
             Ok(filled)
@@ -161,7 +160,8 @@ fn refuse_memory(scenario: &Scenario, setting: &Setting) -> Result<(), Diagnosti
     if setting.keys.memory.is_none() {
         return Ok(());
     }
-    let message = "memory needs the profile of a trainer with its weights, gradients and optimizer state";
+    let message =
+        "memory needs the profile of a trainer with its weights, gradients and optimizer state";
     let cure = "give memory-limit, the memory of activations alone, or make such a profile with \
                 `python -m debubble.megatron profile`";
     Err(scenario.error(setting, Some("memory"), message.to_owned()).with_help(cure))
@@ -185,7 +185,8 @@ fn left(
         return refuse_memory(scenario, setting).map(|()| None);
     };
     if memory.len() != 1 && memory.len() != stages.len() {
-        let message = format!("{} sizes for {} stages: give one, or one each", memory.len(), stages.len());
+        let message =
+            format!("{} sizes for {} stages: give one, or one each", memory.len(), stages.len());
         return fail(message);
     }
     let mut limits = Vec::with_capacity(stages.len());
@@ -287,7 +288,7 @@ fn of_chunks(
     scenario: &Scenario,
     setting: &Setting,
     profile: &TrainerProfile,
-    whole_backwards: bool,
+    rule: &ScheduleSource,
     shape: Shape,
 ) -> Result<Setting, Diagnostic> {
     let fail = |key, message: String| scenario.error(setting, Some(key), message);
@@ -297,7 +298,12 @@ fn of_chunks(
     }
     // Where both are given, the profile need not split the backward.
     let apart = setting.keys.backward_input.is_some() && setting.keys.backward_weight.is_some();
-    let costs = profile.costs(shape, whole_backwards || apart).map_err(|error| {
+    let unsplit = match rule {
+        _ if rule.has_whole_backwards() || apart => Unsplit::Halves,
+        ScheduleSource::Searched(_) => Unsplit::InB,
+        _ => Unsplit::Refused,
+    };
+    let costs = profile.costs(shape, unsplit).map_err(|error| {
         let cure = match error {
             TrainerError::Chunks { recorded, .. } => format!(
                 "ask for a number of chunks that divides {recorded}, or record the trainer with as many \

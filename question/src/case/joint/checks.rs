@@ -52,7 +52,8 @@ pub fn check(scenario: &Scenario, setting: &Setting, asked: &SearchKeys) -> Resu
         return Err(Diagnostic::new(message).with_help(cure));
     }
     if keys.memory.is_some() {
-        let message = "memory is what a trainer's profile leaves to its own chunks, which --vary cuts";
+        let message =
+            "memory is what a trainer's profile leaves to its own chunks, which --vary cuts";
         return wrong("memory", message.to_owned(), "give memory-limit and resident-layer");
     }
     if keys.memory_limit.is_some() && !has_footprints(keys) {
