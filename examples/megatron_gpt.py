@@ -96,6 +96,7 @@ def config_of(asked: argparse.Namespace) -> Any:
         masked_softmax_fusion=False,
         persist_layer_norm=False,
         gradient_accumulation_fusion=False,
+        deallocate_pipeline_outputs=True,
     )
 
 

@@ -493,7 +493,8 @@ class FoundOrder:
         name = self._figures["setting"]
         keys["setting"] = [one for one in keys.get("setting", []) if one.get("name") == name][:1] or None
         asked = Question._of(Question(**keys)._inner, self._question._files)
-        if self.memory_limit is not None:
+        of_device = {**keys, **(keys["setting"] or [{}])[0]}.get("memory")
+        if self.memory_limit is not None and of_device is None:
             asked = asked.replace(memory_limit=self.memory_limit.split(","))
         return asked
 

@@ -116,6 +116,7 @@ def test_eight_processes_are_as_one_predicts(tmp_path: Path) -> None:
     best = db.search(profile, memory="4MiB")
     best.save(tmp_path / "best.txt")
     own = db.simulate(profile, "1f1b-i", chunks=2)[0]
+    assert best.memory_limit == "4MiB"
     runs = {"own": (witnessed(tmp_path, ""), own), "best": (witnessed(tmp_path, "best.txt"), best.predicted)}
     for name, (ranks, predicted) in runs.items():
         steps = [max(rank["seconds"][at] for rank in ranks) for at in range(1, 6)]
