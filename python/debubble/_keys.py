@@ -225,6 +225,11 @@ class _SharedKeys(TypedDict, total=False):
     and 1f1b-i-overlap, else in-one-piece].
     """
 
+    memory: OneOrMany[Size] | None
+    """Memory of the device of every stage, all of it; or one per stage. The `profile` of a trainer that has
+    its weights, gradients and optimizer state says what is left as memory limit of activations.
+    """
+
     memory_limit: OneOrMany[MemoryLimit] | None
     """Memory limit of every stage: `1.5p` (times the activations of p microbatches) or `38GiB`; or one per
     stage.
@@ -527,6 +532,7 @@ class QuestionValues:
     layers_per_stage: Key[int] = Key()
     layout: Key[str] = Key()
     lone_backward: Key[str] = Key()
+    memory: Key[list[str]] = Key()
     memory_limit: Key[list[str]] = Key()
     message: Key[str] = Key()
     microbatch_lengths: Key[str] = Key()
