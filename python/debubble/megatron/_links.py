@@ -55,6 +55,7 @@ def read(path: str) -> Links:
         InputError: If it cannot be read, or lacks a column or a number, with the line.
     """
     rows: dict[tuple[str, int], list[tuple[int, float]]] = collections.defaultdict(list)
+    line = 1
     try:
         with Path(path).open(newline="") as file:
             table = csv.DictReader(file)
@@ -63,6 +64,7 @@ def read(path: str) -> Links:
                 message = f"{path} has no column {', '.join(missing)}"
                 raise InputError.with_help(message, f"its columns are {', '.join(_COLUMNS)}", "links")
             for row in table:
+                line = table.line_num
                 ranks, size, seconds = int(row["ranks"]), int(row["bytes"]), float(row["seconds"])
                 if ranks < 1 or size < 1 or not 0 < seconds < math.inf:
                     raise ValueError("ranks, bytes and seconds are above 0")
@@ -70,7 +72,7 @@ def read(path: str) -> Links:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}", key="links") from error
     except (TypeError, ValueError) as error:
-        raise InputError(f"{path}, line {table.line_num}: {error}", key="links") from error
+        raise InputError(f"{path}, line {line}: {error}", key="links") from error
     return Links(rows)
 
 

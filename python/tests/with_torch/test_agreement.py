@@ -147,7 +147,7 @@ def of_sizes(*sizes: int) -> tuple[Any, Any]:
 
 
 #: Each step: what is trained, and the sizes of its batch.
-STEPS = {
+STEPS: Any = {
     "unfreezing": [(freezes, (16,)), (freezes, (16,)), (trains, (16,)), (trains, (16,))],
     "freezing": [(trains, (16,)), (freezes, (16,))],
     "batch": [(trains, (16,)), (trains, (24,)), (trains, (16,))],

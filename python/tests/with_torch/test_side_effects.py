@@ -63,7 +63,7 @@ def test_steps_add_to_gradients(microbatches: int) -> None:
             torch.testing.assert_close(thrice[name], 3 * gradient, rtol=1e-14, atol=1e-17)
 
 
-class Fused(torch.autograd.Function):
+class Fused(torch.autograd.Function):  # type: ignore[name-defined]
     """A layer whose backward adds the gradient of its weight to `main_grad`, as fused kernels do."""
 
     @staticmethod
