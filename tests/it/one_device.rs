@@ -11,7 +11,7 @@ fn profile(folder: &std::path::Path, is_whole: bool) -> String {
     let mut text = "version = 1\nkind = \"trainer\"\nschedule = \"1f1b-i\"\nstages = 2\n\
                     placement = \"looped\"\nmicrobatches = 4\none-device = true\n\
                     half-width = 0.05\n[machine]\ncpu = \"x\"\ncores = 2\nos = \"x\"\n\
-                    device = \"cpu\"\npinned = false\nprogram = \"torch\"\n"
+                    device = \"cpu\"\npinned = false\ndate = \"2026-11-29\"\nprogram = \"torch\"\n"
         .to_owned();
     for chunk in 0..4 {
         let weights = if chunk == 3 { 4000 } else { 1000 };
@@ -62,7 +62,7 @@ fn memory_that_leaves_nothing_names_the_stage_and_its_parts() {
     let folder = tempfile::tempdir().unwrap();
     let path = profile(folder.path(), true);
     for (flags, part) in [
-        ("--memory 9050B", "stage 1 holds 9050B without activations (weights 5000B"),
+        ("--memory 9050B", "stage 1 holds 9050B without activations (weights 5kB"),
         (
             "--memory 9200B",
             "the memory limit is 150B, what memory leaves, but one microbatch alone",
