@@ -199,7 +199,7 @@ fn profile(given: &Given<'_>) -> Result<(), String> {
     let read = on_disk(|context| profiles::parse(context, &given.file("profile.toml")));
     if let AnyProfile::Trainer(profile) = read.map_err(shown)? {
         let shape = Shape::new(2, 1, 4).map_err(|fault| fault.to_string())?;
-        let _ = (profile.costs(shape, Unsplit::InB), profile.costs(shape, Unsplit::Refused));
+        let _ = (profile.costs(shape, Unsplit::Doubled), profile.costs(shape, Unsplit::Refused));
     }
     Ok(())
 }

@@ -114,8 +114,8 @@ pub enum Unsplit {
     Refused,
     /// Into halves, where every backward of the order is whole.
     Halves,
-    /// B is the whole backward, and W takes a nanosecond more: a split gains nothing.
-    InB,
+    /// Each takes as long as the whole backward: an order that splits it only loses.
+    Doubled,
 }
 
 impl Backward {
@@ -213,7 +213,7 @@ impl TrainerProfile {
                 let whole = mean(whole);
                 (whole - whole / 2, whole / 2)
             }
-            (Backward::Whole(whole), Unsplit::InB) => (mean(whole), 1),
+            (Backward::Whole(whole), Unsplit::Doubled) => (mean(whole), mean(whole)),
             (Backward::Whole(_), Unsplit::Refused) => {
                 return Err(TrainerError::NotSplit { schedule: self.schedule.clone(), chunk: at });
             }

@@ -300,7 +300,7 @@ fn of_chunks(
     let apart = setting.keys.backward_input.is_some() && setting.keys.backward_weight.is_some();
     let unsplit = match rule {
         _ if rule.has_whole_backwards() || apart => Unsplit::Halves,
-        ScheduleSource::Searched(_) => Unsplit::InB,
+        ScheduleSource::Searched(_) => Unsplit::Doubled,
         _ => Unsplit::Refused,
     };
     let costs = profile.costs(shape, unsplit).map_err(|error| {
