@@ -165,6 +165,8 @@ def _be(task: _visit.Task, log: Path) -> None:
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(out, 1)
     os.dup2(out, 2)
+    # Where a notebook or a test has others in their places.
+    sys.stdout = sys.stderr = os.fdopen(out, "w")
     try:
         _visit.run(task)
     except InputError as error:
