@@ -13,7 +13,7 @@ from .._errors import InputError, Note
 from .._orders import chunk_of
 from .._schedule import Pass
 from ._agreement import Agreement, Terms
-from ._modules import load, schedules
+from ._modules import load, replace, schedules
 from ._order import Order, Plan, schedule_of
 from ._refusals import refusal
 from ._split import Backward
@@ -55,9 +55,7 @@ def use(order: Optional[Order] = None) -> ForwardBackward:
         return made
 
     # Modules that took the function by its name have it, too.
-    for module in list(sys.modules.values()):
-        if getattr(module, "get_forward_backward_func", None) is own:
-            module.get_forward_backward_func = get_forward_backward_func  # type: ignore[attr-defined]
+    replace(own, get_forward_backward_func)
     return made
 
 

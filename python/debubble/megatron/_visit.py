@@ -16,11 +16,11 @@ from typing import Any, NamedTuple, Optional, Union
 
 from .._errors import InputError
 from ..torch import _clocks
-from ._modules import load, schedules
+from ._modules import load, replace, schedules
 from ._refusals import unwrapped
 from ._split import Backward
 from ._storages import Watch, bytes_of
-from ._world import World, replace
+from ._world import World
 
 
 class Task(NamedTuple):

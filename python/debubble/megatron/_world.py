@@ -10,12 +10,11 @@ from __future__ import annotations
 import functools
 import inspect
 import pickle
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ._modules import load
+from ._modules import load, replace
 
 #: The largest broadcast that is kept, in bytes: decisions, not weights.
 _MOST_KEPT = 1 << 16
@@ -114,11 +113,3 @@ def _without_backend(own: Callable[..., Any]) -> Callable[..., Any]:
         return own(*bound.args, **bound.kwargs)
 
     return new_group
-
-
-def replace(own: Any, other: Any) -> None:
-    """Puts `other` in the place of the function `own` in every module that has it under its name."""
-    name = str(own.__name__)
-    for module in list(sys.modules.values()):
-        if getattr(module, name, None) is own:
-            setattr(module, name, other)
