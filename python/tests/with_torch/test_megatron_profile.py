@@ -45,8 +45,8 @@ def python(word: str) -> list[str]:
     return programs.get(word, [word.replace("examples/", f"{ROOT}/examples/")])
 
 
-def losses(printed: str) -> list[str]:
-    return re.findall(r"loss [\d.]+", printed)
+def losses(printed: str) -> list[float]:
+    return [float(loss) for loss in re.findall(r"loss ([\d.]+)", printed)]
 
 
 def test_the_commands_of_the_page(tmp_path: Path) -> None:
@@ -56,7 +56,8 @@ def test_the_commands_of_the_page(tmp_path: Path) -> None:
         words = command.replace("\\\n", " ").split()
         printed.append(ran([part for word in words for part in python(word)], tmp_path))
     own, table, searched, found = printed
-    assert len(losses(own)) == 4 and losses(found) == losses(own)
+    # A W that waits past a whole backward adds the same terms in another order: 1e-8 of a gradient.
+    assert len(losses(own)) == 4 and losses(found) == pytest.approx(losses(own), abs=2e-6)
     profile = db.Profile.from_file(tmp_path / "profile.toml")
     assert (profile.stages, profile.microbatches, len(profile.chunks)) == (4, 8, 8)
     assert (profile.placement, profile.schedule) == ("looped", "1f1b-i")
