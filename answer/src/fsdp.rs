@@ -191,6 +191,8 @@ impl OfModel {
 /// The answer to a question of packing and communication.
 #[derive(Serialize, Clone, Debug)]
 pub struct FsdpAnswer {
+    /// The way that gains most over LB-Micro with collectives, and the setting in which it does.
+    pub headline: String,
     /// Every way in every setting, in the order of the keys.
     pub results: Vec<FsdpRow>,
     /// What followed from a model and a machine.
@@ -213,7 +215,9 @@ impl FsdpAnswer {
     /// The rows for people.
     #[must_use]
     pub fn sheet(&self) -> Sheet {
-        let table = Sheet::table(&HEADER, self.results.iter().map(FsdpRow::cells));
+        let table = Sheet::table(&HEADER, self.results.iter().map(FsdpRow::cells))
+            .with_best(best(&self.results).map(|(at, _)| at))
+            .headed(&self.headline);
         let table = match &self.of_model {
             Some(of_model) => table.and_text(of_model.in_words()),
             None => table,
@@ -229,6 +233,38 @@ impl FsdpAnswer {
             }
         })
     }
+}
+
+/// The row that gains most over [`BASELINE`], and its number; of equals, the first.
+#[must_use]
+pub fn best(rows: &[FsdpRow]) -> Option<(usize, &FsdpRow)> {
+    rows.iter().enumerate().min_by(|(_, a), (_, b)| b.speedup.total_cmp(&a.speedup))
+}
+
+/// The answer in a sentence.
+fn headline(rows: &[FsdpRow]) -> String {
+    let Some((_, best)) = best(rows) else { return String::new() };
+    let FsdpRow { devices, minibatch_size, max_tokens, speedup, bubble_rate, .. } = best;
+    let of = |row: &FsdpRow| (row.devices, row.minibatch_size, row.max_tokens);
+    let several = rows.iter().any(|row| of(row) != of(best));
+    let setting = match several {
+        true => format!(
+            ", most on {devices} devices with {minibatch_size} samples each and {max_tokens} tokens at most"
+        ),
+        false => String::new(),
+    };
+    let time = format::time(pipeline::Nanos(best.step_ns));
+    let (time, idle) = (time.trim(), format::percent(*bubble_rate));
+    let [method, communication] = [BASELINE.method.name(), BASELINE.communication.name()];
+    if (best.method, best.communication) == (method, communication) {
+        return format!(
+            "Nothing is faster than {method} with {communication}: a step of {time}, {idle} idle."
+        );
+    }
+    format!(
+        "{} with {} is {speedup:.2} times as fast as {method} with {communication}{setting}: a step of {time}, {idle} idle.",
+        best.method, best.communication,
+    )
 }
 
 /// Packs the samples of every setting in every way, and times them.
@@ -271,7 +307,8 @@ pub fn fsdp(context: &Context<'_>, keys: &FsdpKeys) -> Result<FsdpAnswer, Diagno
         results.extend(ways.iter().filter_map(row));
     }
     let of_model = is_of_model.then(|| OfModel::new(keys));
-    Ok(FsdpAnswer { results, of_model, interrupted: context.cut_short().then_some(true) })
+    let interrupted = context.cut_short().then_some(true);
+    Ok(FsdpAnswer { headline: headline(&results), results, of_model, interrupted })
 }
 
 /// Says before minibatches are packed if that takes minutes.

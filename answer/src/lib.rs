@@ -52,6 +52,7 @@ pub mod front;
 pub mod fsdp;
 mod gathered;
 pub mod hardware;
+mod headline;
 pub mod noise;
 pub mod outcome;
 pub mod pairs;

@@ -120,6 +120,8 @@ impl PipelinesRow {
 /// The answer to a question about a step of reinforcement learning.
 #[derive(Serialize, Clone, Debug)]
 pub struct RlAnswer {
+    /// The step, how far published steps were off, its longest phase, and the change that saves most.
+    pub headline: String,
     /// Devices that generate.
     pub rollout_devices: u64,
     /// Devices that train.
@@ -274,7 +276,8 @@ pub fn rl(context: &Context<'_>, keys: &RlKeys) -> Result<RlAnswer, Diagnostic> 
         rows.push(LeverRow::new(lever, ran, base));
     }
     let [rollout_devices, training_devices] = question.devices;
-    Ok(RlAnswer {
+    let answer = RlAnswer {
+        headline: String::new(),
         rollout_devices,
         training_devices,
         placement: keys.placement.name(),
@@ -290,11 +293,12 @@ pub fn rl(context: &Context<'_>, keys: &RlKeys) -> Result<RlAnswer, Diagnostic> 
         rollout: RolloutRow::new(&question, &of),
         update: UpdateRow::new(&of),
         pipelines: PipelinesRow::of(&question.steps.training.trainer),
-        levers: levers::best(rows),
+        levers: levers::ranked(rows),
         cost: written(question.cost),
         assumed: question.assumed,
         interrupted: context.cut_short().then_some(true),
-    })
+    };
+    Ok(RlAnswer { headline: answer.headline(keys.devices), ..answer })
 }
 
 /// Says before steps are simulated if that takes minutes.
@@ -336,7 +340,30 @@ impl RlAnswer {
             false => sheet.and_text("\n").and(levers::sheet(&self.levers)),
         };
         let assumed = self.assumed.iter().map(|one| format!("assumed: {one}\n"));
-        sheet.and_text(assumed.collect::<String>())
+        sheet.and_text(assumed.collect::<String>()).headed(&self.headline)
+    }
+
+    /// The answer in two sentences, of so many `devices`.
+    fn headline(&self, devices: u64) -> String {
+        let whole = |share: f64| format!("{:.0} %", 100.0 * share);
+        let time = |nanos: u64| format::rounded_time(Nanos(nanos)).trim().to_owned();
+        let [low, high] = self.step_range_ns.map(time);
+        let longest = self.phases.iter().max_by_key(|phase| phase.time_ns);
+        let longest = longest.map_or_else(String::new, |PhaseRow { phase, share, .. }| {
+            format!("; the {phase} takes {} of it", whole(*share))
+        });
+        let step = format!(
+            "A step takes about {} on {devices} devices, {low} to {high} by the errors of five published steps{longest}.",
+            time(self.step_ns),
+        );
+        match self.levers.first() {
+            Some(LeverRow { lever, change, saved: Some(saved), .. }) if *saved > 0.0 => format!(
+                "{step}\nThe change that saves most is {lever} ({change}): {} of the time per response.",
+                whole(*saved)
+            ),
+            Some(_) => format!("{step}\nNo change that was simulated saves time."),
+            None => step,
+        }
     }
 
     /// How far the step may be off, and whether the training fits.

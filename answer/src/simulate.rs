@@ -2,6 +2,7 @@
 
 pub mod baseline;
 mod best;
+pub mod headline;
 pub mod report;
 
 use question::case::{self, Case, Selected};
@@ -39,8 +40,9 @@ pub struct Answers {
 impl Serialize for Answers {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let refused = self.all || !self.refused.is_empty();
-        let fields = 1 + usize::from(refused) + usize::from(self.interrupted);
+        let fields = 2 + usize::from(refused) + usize::from(self.interrupted);
         let mut object = serializer.serialize_struct("Answers", fields)?;
+        object.serialize_field("headline", &self.headline())?;
         let results: Vec<_> = self.outcomes.iter().map(Outcome::json).collect();
         object.serialize_field("results", &results)?;
         if refused {

@@ -21,19 +21,32 @@ impl VerifyAnswer {
         self.0.is_ok()
     }
 
-    /// The facts that were checked, or why the certificate is refused, line by line.
+    /// Whether the certificate holds, and how far its order is from the best, or why it is refused.
+    #[must_use]
+    pub fn headline(&self) -> String {
+        match &self.0 {
+            Ok(verified) => format!("The certificate holds. Gap: {}.", gap(verified)),
+            Err(refusal) => format!("The certificate is refused: {refusal}."),
+        }
+    }
+
+    /// The headline, and the facts that were checked, line by line.
     #[must_use]
     pub fn sheet(&self) -> Sheet {
-        Sheet::default().and_text(match &self.0 {
-            Ok(verified) => text(verified),
-            Err(refusal) => format!("refused   {refusal}\n"),
-        })
+        let facts = self.0.as_ref().map(text).unwrap_or_default();
+        Sheet::default().and_text(facts).headed(&self.headline())
     }
 }
 
 impl Serialize for VerifyAnswer {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        json(&self.0).serialize(serializer)
+        Json {
+            headline: self.headline(),
+            holds: self.holds(),
+            refused: self.0.as_ref().err().map(ToString::to_string),
+            found: self.0.as_ref().ok().map(Found::from),
+        }
+        .serialize(serializer)
     }
 }
 
@@ -54,6 +67,7 @@ pub fn verify(context: &Context<'_>, path: &Path) -> Result<VerifyAnswer, Diagno
 
 #[derive(Serialize)]
 struct Json {
+    headline: String,
     holds: bool,
     /// Why it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,13 +117,6 @@ impl From<&Verdict> for Found {
                 Backwards::SplitOrWhole => "split or whole",
             },
         }
-    }
-}
-
-fn json(verified: &Result<Verdict, Refusal>) -> Json {
-    match verified {
-        Ok(verified) => Json { holds: true, refused: None, found: Some(verified.into()) },
-        Err(refusal) => Json { holds: false, refused: Some(refusal.to_string()), found: None },
     }
 }
 

@@ -219,6 +219,17 @@ class Answers(_frames.Tabular, Sequence["Outcome"]):
         return self._inner.warnings
 
     @property
+    def headline(self) -> str:
+        """The best schedule that fits, with its figures, in a sentence for each setting.
+
+        >>> import debubble as db
+        >>> q = db.Question(stages=4, microbatches=8, forward="1ms", backward="2ms", memory_limit="1p")
+        >>> db.simulate(q, ["1f1b", "zb-h1", "zb-h2"]).headline.split(",")[0]
+        'Best of these 3 schedules that fits: zb-h1'
+        """
+        return str(self.to_dict()["headline"])
+
+    @property
     def interrupted(self) -> bool:
         """Whether a Ctrl-C cut the answers short."""
         return bool(self.to_dict().get("interrupted", False))

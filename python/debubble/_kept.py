@@ -109,7 +109,12 @@ class Compiled(_frames.Tabular):
 
 
 class Answer(Compiled):
-    """The same, with what was warned of."""
+    """The same, with its answer in a sentence and what was warned of."""
+
+    @property
+    def headline(self) -> str:
+        """The answer in a sentence; a line for each setting where there are a few."""
+        return str(self.to_dict()["headline"])
 
     @property
     def warnings(self) -> list[str]:

@@ -12,12 +12,16 @@ pub struct Sheet {
 /// A part of a [`Sheet`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Block {
+    /// The answer in a sentence, or in one for each setting, a line each.
+    Headline(String),
     /// A table: the first column holds names, the others figures.
     Table {
         /// The names of the columns.
         header: Vec<String>,
         /// The rows, each with a cell for every column.
         rows: Vec<Vec<String>>,
+        /// The numbers of the rows that a headline names.
+        best: Vec<usize>,
     },
     /// Text as it is, with its line breaks.
     Text(String),
@@ -38,7 +42,26 @@ impl Sheet {
         rows: impl IntoIterator<Item = Vec<String>>,
     ) -> Self {
         let header = header.iter().map(|&name| name.to_owned()).collect();
-        self.blocks.push(Block::Table { header, rows: rows.into_iter().collect() });
+        let rows = rows.into_iter().collect();
+        self.blocks.push(Block::Table { header, rows, best: Vec::new() });
+        self
+    }
+
+    /// This sheet below `headline`, if it says anything.
+    #[must_use]
+    pub fn headed(mut self, headline: &str) -> Self {
+        if !headline.is_empty() {
+            self.blocks.insert(0, Block::Headline(headline.to_owned()));
+        }
+        self
+    }
+
+    /// This sheet with the rows `best` of its last table marked.
+    #[must_use]
+    pub fn with_best(mut self, rows: impl IntoIterator<Item = usize>) -> Self {
+        if let Some(Block::Table { best, .. }) = self.blocks.last_mut() {
+            best.extend(rows);
+        }
         self
     }
 
@@ -78,7 +101,7 @@ impl Sheet {
         for block in other.blocks {
             match block {
                 Block::Text(text) => self.push_text(&text),
-                table @ Block::Table { .. } => self.blocks.push(table),
+                block => self.blocks.push(block),
             }
         }
     }

@@ -121,7 +121,8 @@ fn check_fragment(sheet: &Sheet) {
     let plain = |text: &str| !text.contains(['<', '>', '&', '"']);
     for block in &sheet.blocks {
         match block {
-            Block::Table { header, rows } => {
+            Block::Headline(text) => assert!(text.lines().all(|line| html.contains(line))),
+            Block::Table { header, rows, .. } => {
                 for cell in header.iter().chain(rows.iter().flatten()).filter(|one| plain(one)) {
                     assert!(html.contains(&format!("\">{cell}</t")), "{cell}");
                 }

@@ -46,13 +46,20 @@ export function picture(svg, label) {
   return figure;
 }
 
-/** The parts of a sheet of the library, tables and texts, as elements. */
+/** The sentences of the headline of a sheet as elements. */
+export function headline(parts) {
+  return parts.flatMap((part) => part.headline ?? []).map((one) => make("p", { class: "lead" }, one));
+}
+
+/** The parts of a sheet of the library below its headline, tables and texts, as elements. */
 export function sheet(parts) {
   return parts.flatMap((part) => {
+    if (part.headline) return [];
     if (typeof part === "string") return part.trim() ? [make("pre", {}, part.trim())] : [];
     const cells = (tag, row) => row.map((cell) => make(tag, {}, cell));
     const head = make("tr", {}, ...cells("th", part.header));
-    const rows = part.rows.map((row) => make("tr", {}, ...cells("td", row)));
+    const rows = part.rows.map((row, at) =>
+      make("tr", { class: part.best.includes(at) ? "taken" : undefined }, ...cells("td", row)));
     const table = make("table", { class: "figures" }, make("thead", {}, head), make("tbody", {}, ...rows));
     return [make("div", { class: "wide", tabIndex: 0, role: "region", "aria-label": part.header[0] }, table)];
   });

@@ -1,12 +1,14 @@
 // The answer of “Play” in a line, and where to go from it.
 
 import { button, make } from "page/dom.js";
+import { figures } from "page/results.js";
 import * as state from "page/state.js";
-import { percent, short, times } from "page/words.js";
+import { percent } from "page/words.js";
 
-/** The card; `act` has what its buttons do: `search`, `share` and `plan`. */
+/** The card; its buttons search, share, plan, and show a schedule. */
 export class Headline {
-  constructor({ search, share, plan }) {
+  constructor({ search, share, plan, show }) {
+    this.show = show;
     this.lines = make("div", { "aria-live": "polite" });
     this.further = make("p", { class: "further", hidden: true });
     this.element = make("section", { class: "headline", "aria-label": "The answer", hidden: true }, this.lines, this.further,
@@ -16,11 +18,22 @@ export class Headline {
         button("Plan", plan, { title: "Which set-up trains a model on which machines" })));
     state.listen((changed) => { if (changed.has("scenario") || changed.has("found")) this.found(); });
   }
-  /** Shows the headlines of `answer`, one for each setting. */
-  take({ headlines, points }) {
-    this.element.hidden = headlines.length === 0;
-    this.lines.replaceChildren(...headlines.map((one) => line(one, points)));
+  /** Shows the headline of `answer`, about the schedules that are shown. */
+  take(answer) {
+    this.shown = answer.points.map((one) => one.schedule);
+    this.say(answer.headline, figures(answer).best.map((at) => this.shown[at]));
     this.found();
+  }
+  /** Shows the headline about all schedules that apply, whose best are `best`. */
+  widen({ headline, best }) {
+    this.say(headline, best);
+    const hidden = best.filter((name, at) => !this.shown.includes(name) && best.indexOf(name) === at);
+    this.lines.append(...hidden.map((name) => button(`Show ${name}`, () => this.show(name))));
+  }
+  say(headline, best) {
+    [this.best] = best;
+    this.element.hidden = headline === "";
+    this.lines.replaceChildren(...headline.split("\n").map((one, at) => line(one, best[at])));
   }
   // What a search of this very question has found, once there was one.
   found() {
@@ -30,15 +43,11 @@ export class Headline {
   }
 }
 
-/** The headline `one`, which names its best among `points`. */
-function line({ setting, best, limited }, points) {
-  const where = setting ? `${setting}: ` : "";
-  if (best === null) return make("p", { class: "lead" }, `${where}None of these schedules fits the memory.`);
-  const { schedule, bubble, memory, limit, faster } = points[best];
-  const facts = [`${bubble[1]} bubble`, `peak ${short(memory[1])}${limit ? ` of ${short(limit)}` : ""}`,
-    faster === null || schedule === "1f1b" ? null : faster >= 1 ? `${times(faster)} as fast as 1f1b` : `slower than 1f1b (${times(faster)})`];
-  return make("p", { class: "lead" }, `${where}${limited ? "Best that fits" : "Best"}: `, make("strong", {}, schedule),
-    `, ${facts.filter(Boolean).join(", ")}.`);
+/** The sentence `one`, which says that `best` is the best. */
+function line(one, best) {
+  const at = best ? one.indexOf(best) : -1;
+  return make("p", { class: "lead" }, ...(at < 0 ? [one]
+    : [one.slice(0, at), make("strong", {}, best), one.slice(at + best.length)]));
 }
 
 /** What the search `result` says: its bubble, and the bound. */

@@ -67,6 +67,7 @@ class Play {
       },
       share: () => this.share.open(),
       plan: () => state.change({ view: "plan" }),
+      show: (name) => this.schedules.toggle(name, true),
     });
     this.look = settled((look) => this.note(look), REST);
     this.gantts = new Gantts((look) => this.look(look));
@@ -251,9 +252,10 @@ class Play {
   async details() {
     const { base, changes } = this;
     try {
-      const answer = await this.thorough.ask(this.request({ draw: "all" }), this.options());
+      const answer = await this.thorough.ask(this.request({ draw: "all", applicable: true }), this.options());
       if (!answer || base !== this.base || changes !== this.changes) return;
       if (answer.drawing) this.draw(answer);
+      if (answer.applicable) this.headline.widen(answer.applicable);
       this.said.textContent = answer.points.map(({ title, bubble, memory }) =>
         `${title}: bubble ${bubble[1]}, peak memory ${memory[1]}`).join("; ");
     } catch {

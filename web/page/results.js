@@ -33,6 +33,9 @@ const meaning = (name) => GLOSSARY[TERMS[name] ?? name] ?? OWN[name] ?? name;
 /** Why schedules of the second group are in none. */
 const APART = "Asynchronous: gradients are of older weights, so that time and memory do not compare with the rows above.";
 
+/** The table of schedules in the sheet of `answer`. */
+export const figures = (answer) => answer.sheet.find((part) => part.header);
+
 /** The table of an answer. `why` is called with the schedule whose waiting is to be explained. */
 export class Results {
   constructor(why) {
@@ -61,7 +64,7 @@ export class Results {
     this.refused.replaceChildren(...(refused.length ? [table] : []));
     this.notes.replaceChildren(...answer.warnings.map((note) => make("li", {}, note)));
     // The refused ones stand above already.
-    this.tables = answer.sheet.slice(1).filter((part) => typeof part !== "string");
+    this.tables = answer.sheet.filter((part) => part.header).slice(1);
     this.more.hidden = this.tables.length === 0;
     this.further();
   }
@@ -71,8 +74,7 @@ export class Results {
   }
   // The rows of the answer, with the column of the page's own.
   rows() {
-    const [first] = this.answer.sheet, { results, points, headlines } = this.answer;
-    const best = new Set(headlines.map((one) => one.best));
+    const { results, points } = this.answer, first = figures(this.answer), best = new Set(first.best);
     const rows = first.rows.map((cells, at) => {
       const { faster } = points[at];
       return { cells: [...cells, faster === null ? "" : times(faster)], result: results[at], point: points[at], best: best.has(at) };

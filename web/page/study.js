@@ -1,7 +1,7 @@
 // A tab whose question is one table of keys: its fields in groups, the files that it names, and its answer.
 
 import { Copier } from "page/copier.js";
-import { button, make, settled } from "page/dom.js";
+import { button, headline, make, settled } from "page/dom.js";
 import { Fields, described } from "page/fields.js";
 import { bytes, saver } from "page/files.js";
 import { Given } from "page/given.js";
@@ -232,7 +232,7 @@ export class Study {
       const answer = await this.asker(engine, options)({ ask: this.kind.name });
       this.shown.classList.remove("stale");
       this.shown.replaceChildren(
-        ...answer.lead.map((one) => make("p", { class: "lead" }, one)),
+        ...headline(answer.sheet),
         ...(answer.warnings || []).map((one) => make("p", { class: "note" }, one)),
         ...this.kind.shown(answer, this));
       return answer.answer.interrupted ? "Stopped: over what was done by then." : "Done.";

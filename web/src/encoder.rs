@@ -1,10 +1,9 @@
 //! An encoder in front of a language model, by placement and schedule.
 
-use answer::encoder::{EncoderAnswer, EncoderRow, operations};
+use answer::encoder::{EncoderAnswer, operations};
 use draw::pictures;
-use pipeline::Nanos;
-use question::encoder::{EncoderKeys, EncoderPlacement};
-use question::{Context, Diagnostic, format};
+use question::encoder::EncoderKeys;
+use question::{Context, Diagnostic};
 use serde::{Deserialize, Serialize};
 
 use crate::limits;
@@ -23,8 +22,6 @@ pub(crate) struct Request {
 pub(crate) struct Answer {
     /// Output of the command line.
     answer: EncoderAnswer,
-    /// What it comes to, a sentence each.
-    lead: Vec<String>,
     /// The same as tables.
     sheet: Vec<Part>,
     /// The rows as CSV.
@@ -51,7 +48,6 @@ impl Request {
         let svg = drawn.map(|_| pictures::encoder::timeline(&answer, None)).transpose()?;
         let operations = drawn.map(|_| answer::csv(operations(&answer))).transpose()?;
         Ok(Answer {
-            lead: answer.results.first().map(lead).into_iter().collect(),
             sheet: parts(answer.sheet()),
             csv: text(answer.csv()?),
             svg,
@@ -60,42 +56,4 @@ impl Request {
             answer,
         })
     }
-}
-
-/// The place of the encoder in `row`, in words.
-fn place(row: &EncoderRow) -> String {
-    let is = |placement: EncoderPlacement| row.placement == placement.name();
-    match row.own_stages {
-        Some(1) => "on a stage of its own".to_owned(),
-        Some(own) => format!("on {own} stages of its own"),
-        None if is(EncoderPlacement::Bubbles) => "in the bubbles of all stages".to_owned(),
-        None if is(EncoderPlacement::Spread) => "spread over all chunks".to_owned(),
-        None => "on the first stage".to_owned(),
-    }
-}
-
-/// The sentences about `row`, the shortest step.
-fn lead(row: &EncoderRow) -> String {
-    let time = format::time(Nanos(row.step_ns));
-    let above = format::percent(row.above_bound);
-    let is_first = row.placement == EncoderPlacement::FirstStage.name();
-    let far = match row.gain {
-        Some(gain) if !is_first => format!(
-            "That is {} {} steps in a time than with the encoder on the first stage, and the step is {above} above the \
-             bound of all placements and orders.",
-            format::percent(gain.abs()),
-            if gain < 0.0 { "fewer" } else { "more" },
-        ),
-        _ => format!("That is {above} above the bound of all placements and orders."),
-    };
-    let fits = match row.fits {
-        Some(false) => " No step that was found fits the memory limit.",
-        _ => "",
-    };
-    format!(
-        "The fastest is {} with the encoder {}: a step takes {}. {far}{fits}",
-        row.schedule,
-        place(row),
-        time.trim(),
-    )
 }

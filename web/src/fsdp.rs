@@ -1,10 +1,9 @@
 //! Data-parallel training: packing and communication side by side, and one minibatch in time.
 
-use answer::fsdp::{BASELINE, FsdpAnswer, FsdpRow};
+use answer::fsdp::{FsdpAnswer, FsdpRow, best};
 use draw::pictures;
-use pipeline::Nanos;
 use question::fsdp::{FsdpKeys, FsdpSetting};
-use question::{Context, Diagnostic, format};
+use question::{Context, Diagnostic};
 use serde::{Deserialize, Serialize};
 
 use crate::limits;
@@ -23,8 +22,6 @@ pub(crate) struct Request {
 pub(crate) struct Answer {
     /// Output of the command line.
     answer: FsdpAnswer,
-    /// What it comes to, a sentence each.
-    lead: Vec<String>,
     /// The same as tables.
     sheet: Vec<Part>,
     /// The rows as CSV.
@@ -60,11 +57,10 @@ impl Request {
         let settings = settings(context, &planning::samples::of_keys(context, &keys)?)?;
         let answer = answer::fsdp::fsdp(context, &keys)?;
         Ok(Answer {
-            lead: lead(&answer.results).into_iter().collect(),
             sheet: parts(answer.sheet()),
             csv: text(answer.csv()?),
             svg: pictures::fsdp::bubbles(&answer.results, None)?,
-            best: best(&answer.results).map_or(0, |row| place(&settings, row)),
+            best: best(&answer.results).map_or(0, |(_, row)| place(&settings, row)),
             settings: settings.iter().map(in_words).collect(),
             answer,
         })
@@ -108,39 +104,4 @@ fn place(settings: &[FsdpSetting], row: &FsdpRow) -> usize {
             == (row.devices, row.minibatch_size, row.max_tokens)
     };
     settings.iter().position(own).unwrap_or(0)
-}
-
-/// The row that gains most.
-fn best(rows: &[FsdpRow]) -> Option<&FsdpRow> {
-    rows.iter().max_by(|a, b| a.speedup.total_cmp(&b.speedup))
-}
-
-/// What `rows` say first: which way gains most, and where.
-fn lead(rows: &[FsdpRow]) -> Option<String> {
-    let best = best(rows)?;
-    let [method, communication] = [BASELINE.method.name(), BASELINE.communication.name()];
-    let is_baseline = |row: &FsdpRow| (row.method, row.communication) == (method, communication);
-    let time = format::time(Nanos(best.step_ns));
-    let FsdpRow { devices, minibatch_size, speedup, bubble_rate, .. } = best;
-    let step = format!(
-        "With {minibatch_size} samples for each of {devices} devices, a step takes {}",
-        time.trim()
-    );
-    if is_baseline(best) {
-        return Some(format!("Nothing is faster than {method} with {communication}. {step}."));
-    }
-    let same = |row: &&FsdpRow| {
-        (row.devices, row.minibatch_size, row.max_tokens)
-            == (best.devices, best.minibatch_size, best.max_tokens)
-    };
-    let beside = rows.iter().filter(same).find(|row| is_baseline(row));
-    let beside = beside
-        .map_or(String::new(), |row| format!(" in place of {}", format::percent(row.bubble_rate)));
-    Some(format!(
-        "{} with {} is the fastest. {step}, {speedup:.2} times as fast as {method} with {communication}, and \
-         devices wait {} of it{beside}.",
-        best.method,
-        best.communication,
-        format::percent(*bubble_rate),
-    ))
 }

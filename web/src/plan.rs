@@ -80,9 +80,9 @@ impl Request {
         let plans = (1..).zip(&planned.answer.plans);
         let line = |(number, plan)| tables::line(&planned.question, number, plan);
         let taken = winner.map_or_else(Vec::new, |one| {
-            let [which, what] = tables::taken(&planned.question, &planned.answer, one);
+            let figures = tables::figures(&planned.question, one);
             let why = tables::simpler(&planned.question, &planned.answer.plans, one);
-            [which, what].into_iter().chain(why).map(|one| said(&one)).collect()
+            [planned.headline(), figures].into_iter().chain(why).map(|one| said(&one)).collect()
         });
         Ok(Answer {
             taken,

@@ -1,10 +1,9 @@
 //! A step of reinforcement learning.
 
-use answer::rl::{LeverRow, PhaseRow, RlAnswer};
+use answer::rl::{LeverRow, RlAnswer};
 use draw::pictures;
-use pipeline::Nanos;
 use question::rl::RlKeys;
-use question::{Context, Diagnostic, format};
+use question::{Context, Diagnostic};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -24,8 +23,6 @@ pub(crate) struct Request {
 pub(crate) struct Answer {
     /// Output of the command line.
     answer: RlAnswer,
-    /// What it comes to, a sentence each.
-    lead: Vec<String>,
     /// The same as tables.
     sheet: Vec<Part>,
     /// The phases as CSV.
@@ -48,7 +45,6 @@ impl Request {
             None => object(&row.keys).map(|changed| Some(difference(&own, changed))),
         };
         Ok(Answer {
-            lead: lead(&answer, keys.devices),
             sheet: parts(answer.sheet()),
             csv: text(answer.csv()?),
             svg: pictures::rl::phases(&answer, None)?,
@@ -72,28 +68,4 @@ fn difference(before: &Map<String, Value>, mut after: Map<String, Value>) -> Map
     after.retain(|key, value| before.get(key) != Some(value));
     after.extend(gone.into_iter().map(|key| (key, Value::Null)));
     after
-}
-
-/// What `answer`, of so many devices, says first.
-fn lead(answer: &RlAnswer, devices: u64) -> Vec<String> {
-    let time = format::rounded_time(Nanos(answer.step_ns));
-    let longest = answer.phases.iter().max_by_key(|phase| phase.time_ns);
-    let phase = longest.map_or(String::new(), |PhaseRow { phase, share, .. }| {
-        format!(", of which the {phase} takes {}", format::percent(*share))
-    });
-    let step = format!("A step takes {} on {devices} devices{phase}.", time.trim());
-    let saved = |row: &&LeverRow| row.saved.is_some_and(|saved| saved > 0.0);
-    let best = answer.levers.iter().filter(saved).max_by(|a, b| {
-        let [a, b] = [a, b].map(|row| row.saved.unwrap_or(0.0));
-        a.total_cmp(&b)
-    });
-    let change = match best {
-        Some(LeverRow { lever, change, saved: Some(saved), .. }) => format!(
-            "The change that saves most is {lever} ({change}): {} of the time of a response.",
-            format::percent(*saved)
-        ),
-        _ if answer.levers.is_empty() => return vec![step],
-        _ => "No change that was tried saves time.".to_owned(),
-    };
-    vec![step, change]
 }

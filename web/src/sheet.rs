@@ -9,8 +9,10 @@ use crate::wording::said;
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(crate) enum Part {
-    /// A table.
-    Table { header: Vec<String>, rows: Vec<Vec<String>> },
+    /// The answer in sentences.
+    Headline { headline: Vec<String> },
+    /// A table, with the numbers of the rows that the headline names.
+    Table { header: Vec<String>, rows: Vec<Vec<String>>, best: Vec<usize> },
     /// Text with its line breaks.
     Text(String),
 }
@@ -19,8 +21,9 @@ pub(crate) enum Part {
 pub(crate) fn parts(sheet: Sheet) -> Vec<Part> {
     let cells = |row: Vec<String>| row.iter().map(|cell| said(cell)).collect();
     let part = |block| match block {
-        Block::Table { header, rows } => {
-            Part::Table { header, rows: rows.into_iter().map(cells).collect() }
+        Block::Headline(text) => Part::Headline { headline: text.lines().map(said).collect() },
+        Block::Table { header, rows, best } => {
+            Part::Table { header, rows: rows.into_iter().map(cells).collect(), best }
         }
         Block::Text(text) => Part::Text(said(&text)),
     };

@@ -41,6 +41,9 @@ pub(crate) struct Request {
     /// Whether to say why stages wait.
     #[serde(default)]
     explain: bool,
+    /// Whether to say which of all schedules that apply is the best.
+    #[serde(default)]
+    applicable: bool,
     /// Whether to say which schedules nothing beats in bubble and memory.
     #[serde(default)]
     front: bool,
@@ -75,8 +78,8 @@ pub(crate) struct Answer {
     answers: Answers,
     /// Output of the command line as text, with the parts that belong to each table.
     sheet: Vec<Part>,
-    /// By setting, the schedule to take.
-    headlines: Vec<Headline>,
+    /// The best of all schedules that apply, if it was asked and they are few enough.
+    applicable: Option<Applicable>,
     /// By result, the standing in bubble and memory.
     points: Vec<Point>,
     /// The timelines of all results, if they were asked for.
@@ -89,14 +92,13 @@ pub(crate) struct Answer {
     why: Vec<Why>,
 }
 
-/// The schedule to take of a setting.
+/// The best of all schedules that apply.
 #[derive(Serialize)]
-struct Headline {
-    setting: Option<String>,
-    /// Its place among all results: the fastest that fits, if one does.
-    best: Option<usize>,
-    /// Whether anything limits memory.
-    limited: bool,
+struct Applicable {
+    /// The headline of their answer.
+    headline: String,
+    /// The best of each setting.
+    best: Vec<String>,
 }
 
 /// A result in the plane of bubble and memory.
@@ -175,7 +177,7 @@ impl Request {
         Ok(Answer {
             text,
             sheet: parts(report::sheet(&answers)),
-            headlines: headlines(&answers),
+            applicable: self.applicable.then(|| applicable(context, &scenario)).flatten(),
             points: outcomes
                 .iter()
                 .zip(speedups)
@@ -230,20 +232,21 @@ fn drawing(
     pictures::drawing(outcomes, all, all).map(|drawing| (Some(drawing), None))
 }
 
-/// The schedule to take of each setting that has a synchronous one.
-fn headlines(answers: &Answers) -> Vec<Headline> {
-    let mut first = 0;
-    let settings = answers.by_setting().into_iter().filter_map(|setting| {
-        let before = first;
-        first += setting.len();
-        let synchronous = setting.iter().find(|one| !one.is_asynchronous())?;
-        Some(Headline {
-            setting: synchronous.case.setting.clone(),
-            best: answer::simulate::best(setting).map(|at| before + at),
-            limited: setting.iter().any(|one| one.fits_in_memory().is_some()),
-        })
+/// The best of all schedules that apply to `scenario`, where a browser bears them.
+fn applicable(context: &Context<'_>, scenario: &Scenario) -> Option<Applicable> {
+    // Replicas of all schedules are too much for an answer that nobody asked for.
+    if scenario.settings.iter().any(|setting| setting.keys.replicas.is_some()) {
+        return None;
+    }
+    let quiet = Context::new(context.host());
+    let flags = Keys { schedule: Some(vec![question::source::ALL.to_owned()]), ..Keys::default() };
+    let scenario = scenario.clone().with(&quiet, &flags).ok()?;
+    check_size(&quiet, &scenario).ok()?;
+    let answers = answer::simulate::simulate(&quiet, &scenario, Wants::default()).ok()?;
+    let best = answers.by_setting().into_iter().filter_map(|setting| {
+        answer::simulate::best(setting).map(|at| setting[at].case.name.clone())
     });
-    settings.collect()
+    Some(Applicable { headline: answers.headline(), best: best.collect() })
 }
 
 impl Point {

@@ -20,7 +20,7 @@ const ROWS: usize = 64;
 /// The comparison for people: the difference by part, by pass and by stage.
 #[must_use]
 pub fn sheet(comparison: &Comparison<'_>) -> Sheet {
-    let mut sheet = Sheet::default();
+    let mut sheet = Sheet::default().headed(&headline(comparison));
     // Writing to a sheet cannot fail.
     let _ = writeln!(sheet, "predicted: {}", source(comparison.predicted));
     let _ = writeln!(sheet, "measured:  {}", source(comparison.measured));
@@ -48,6 +48,26 @@ pub fn sheet(comparison: &Comparison<'_>) -> Sheet {
         sheet.push(steps(comparison).under_a_gap());
     }
     sheet
+}
+
+/// The measured span, how far the predicted one is off, and the part that most of the difference is due to.
+fn headline(comparison: &Comparison<'_>) -> String {
+    let [predicted, measured] = &comparison.metrics;
+    let error = accuracy::error(seconds(predicted.span()), seconds(measured.span()));
+    let largest = comparison.shares.iter().max_by_key(|(_, share)| share.span.unsigned_abs());
+    let largest =
+        largest.filter(|(_, share)| share.span != 0).map_or_else(String::new, |(part, share)| {
+            format!(
+                "; most of the difference, {}, is due to {}",
+                format::signed_time(share.span).trim(),
+                part.name()
+            )
+        });
+    format!(
+        "The measured span is {}, and the prediction differs by {}{largest}.",
+        format::time(measured.span()).trim(),
+        format::signed_percent(error),
+    )
 }
 
 fn source(one: &Recorded) -> String {
@@ -221,6 +241,7 @@ fn points(difference: f64) -> String {
 /// The comparison, with the keys that machines rely on.
 #[derive(Serialize)]
 struct Json<'a> {
+    headline: String,
     schedule: &'a str,
     predicted: Sum,
     measured: Sum,
@@ -330,6 +351,7 @@ impl<'a> From<&'a Comparison<'a>> for Json<'a> {
         let parts = comparison.shares.iter().map(|(part, share)| (part.name(), share));
         let parts = parts.chain([("all", &comparison.total)]);
         Self {
+            headline: headline(comparison),
             schedule: &comparison.measured.name,
             predicted: Sum::from(&comparison.metrics[0]),
             measured: Sum::from(&comparison.metrics[1]),

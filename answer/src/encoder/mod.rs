@@ -60,6 +60,8 @@ pub struct EncoderRow {
 /// The answer to a question about an encoder.
 #[derive(Serialize, Clone, Debug)]
 pub struct EncoderAnswer {
+    /// The schedule and placement with the shortest step that fits, and how far that is from the bound.
+    pub headline: String,
     /// Stages.
     pub stages: u64,
     /// Microbatches of a step.
@@ -149,14 +151,16 @@ impl Solver<'_> {
         let timeline = self.rows.iter().find_map(|one| one.timeline.clone());
         let work = self.work().map_err(unnamed)?;
         let [model_ns, encoder_ns] = work.map(|time| u64::try_from(time).unwrap_or(u64::MAX));
+        let results: Vec<EncoderRow> = self.rows.into_iter().map(|one| one.row).collect();
         Ok(EncoderAnswer {
+            headline: results.first().map_or_else(String::new, report::headline),
             stages: question.stages,
             microbatches: question.microbatches,
             model_ns,
             encoder_ns,
             bound_ns: bound.0,
             published_gain: PUBLISHED_GAIN,
-            results: self.rows.into_iter().map(|one| one.row).collect(),
+            results,
             assumed: question.assumed.clone(),
             interrupted: self.context.cut_short().then_some(true),
             timeline,

@@ -1,6 +1,7 @@
 //! The answer about an encoder as tables.
 
 use pipeline::{Bytes, Nanos};
+use question::encoder::EncoderPlacement;
 use question::sheet::Sheet;
 use question::{Diagnostic, format};
 use serde::Serialize;
@@ -130,7 +131,9 @@ impl EncoderAnswer {
             }
             cells
         });
-        let sheet = Sheet::table(&head, rows).and_text("\n").and_text(self.in_words());
+        let best = self.results.first().filter(|row| row.fits != Some(false)).map(|_| 0);
+        let sheet = Sheet::table(&head, rows).with_best(best);
+        let sheet = sheet.headed(&self.headline).and_text("\n").and_text(self.in_words());
         let assumed = self.assumed.iter().map(|one| format!("assumed: {one}\n"));
         sheet.and_text(assumed.collect::<String>())
     }
@@ -177,6 +180,43 @@ impl EncoderAnswer {
             );
         }
         text
+    }
+}
+
+/// The place of the encoder in `row`, in words.
+fn place(row: &EncoderRow) -> String {
+    let is = |placement: EncoderPlacement| row.placement == placement.name();
+    match row.own_stages {
+        Some(1) => "on a stage of its own".to_owned(),
+        Some(own) => format!("on {own} stages of its own"),
+        None if is(EncoderPlacement::Bubbles) => "in the bubbles of all stages".to_owned(),
+        None if is(EncoderPlacement::Spread) => "spread over all chunks".to_owned(),
+        None => "on the first stage".to_owned(),
+    }
+}
+
+/// The answer in a sentence; `row` has the shortest step.
+pub(super) fn headline(row: &EncoderRow) -> String {
+    let is_first = row.placement == EncoderPlacement::FirstStage.name();
+    let gain = match row.gain {
+        Some(gain) if !is_first => format!(
+            ", {} {} steps per hour than with the encoder on the first stage",
+            format::percent(gain.abs()),
+            if gain < 0.0 { "fewer" } else { "more" },
+        ),
+        _ => String::new(),
+    };
+    let best = format!(
+        "{} with the encoder {}: a step of {}{gain}; no placement and order is more than {} shorter.",
+        row.schedule,
+        place(row),
+        format::time(Nanos(row.step_ns)).trim(),
+        format::percent(row.above_bound / (1.0 + row.above_bound)),
+    );
+    match row.fits {
+        Some(false) => format!("No step fits the memory limit. The shortest without it: {best}"),
+        Some(true) => format!("Shortest step that fits: {best}"),
+        None => format!("Shortest step: {best}"),
     }
 }
 

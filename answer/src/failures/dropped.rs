@@ -9,7 +9,7 @@ use question::{Context, Diagnostic};
 use serde::Serialize;
 
 use super::asked::{costs, update};
-use super::{StepRow, diagnostic};
+use super::{StepRow, diagnostic, fits};
 
 /// The most pipelines that are left out.
 const MOST: u64 = 32;
@@ -24,6 +24,9 @@ pub struct DroppedRow {
     /// Its steps.
     #[serde(flatten)]
     pub step: StepRow,
+    /// Whether its workers keep the memory limit, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fits: Option<bool>,
 }
 
 /// The step with 0, 1, 2 .. pipelines left out: none where the schedule takes no such number of microbatches, or
@@ -61,7 +64,8 @@ pub(super) fn steps(
             optimizer: update(keys, of.1),
         };
         let step = pipelines.healthy().map_err(|fault| diagnostic(&case, &fault))?;
-        Ok(Some(DroppedRow { pipelines: left, microbatches, step: StepRow::of(&step) }))
+        let fits = fits(&step, &case);
+        Ok(Some(DroppedRow { pipelines: left, microbatches, step: StepRow::of(&step), fits }))
     };
     (0..=MOST.min(pipelines)).map(one).collect()
 }

@@ -4,6 +4,7 @@
 mod asked;
 mod borne;
 mod dropped;
+mod headline;
 mod policies;
 mod report;
 
@@ -98,8 +99,11 @@ pub struct FailureRow {
     pub microbatches: u32,
     /// The dead workers, as PIPELINE.STAGE.
     pub dead: Vec<String>,
-    /// The step while nothing is dead, by the schedule as it stands.
+    /// The step while nothing is dead, by the schedule as published.
     pub healthy: StepRow,
+    /// Whether its workers keep the memory limit, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub healthy_fits: Option<bool>,
     /// The step that remains.
     pub rerouted: ReroutedRow,
     /// The same if workers may hold as much as they like.
@@ -124,6 +128,9 @@ pub struct FailureRow {
 /// The answer to a question about dead workers.
 #[derive(Serialize, Clone, Debug)]
 pub struct FailuresAnswer {
+    /// The schedule and the way to go on with the shortest step, and the policy with the most steps in the long run, for
+    /// each setting a line of each.
+    pub headline: String,
     /// A row for each schedule of each setting, two where whole backwards may be split.
     pub results: Vec<FailureRow>,
     /// What was assumed, a sentence each.
@@ -184,6 +191,12 @@ impl ReroutedRow {
     }
 }
 
+/// Whether the workers of `step` keep the limits of `case`, if it has any.
+fn fits(step: &Step, case: &Case) -> Option<bool> {
+    let limits = case.limits.as_ref()?;
+    Some(step.peaks.iter().zip(limits.by_stage()).all(|(peak, limit)| peak <= limit))
+}
+
 /// `fault` of `case`, about the key that cures it.
 fn diagnostic(case: &Case, fault: &FailureError) -> Diagnostic {
     let key = match fault {
@@ -223,6 +236,7 @@ pub fn failures(
     }
     warnings.lines().into_iter().for_each(|line| context.warn(line));
     Ok(FailuresAnswer {
+        headline: headline::headline(&results, keys),
         results,
         assumed: report::assumed(scenario, keys),
         interrupted: context.cut_short().then_some(true),
@@ -254,6 +268,7 @@ fn row(
     let Asked { case, keys, pipelines, .. } = *asked;
     let fault = |fault: FailureError| diagnostic(case, &fault);
     let healthy = asked.of().healthy().map_err(fault)?;
+    let healthy_fits = fits(&healthy, case);
     let healthy = StepRow::of(&healthy);
     let sets = borne::Sets::new(context, asked, split)?;
     let (dead, step) = sets.asked();
@@ -275,12 +290,13 @@ fn row(
         microbatches: case.schedule.shape().microbatches(),
         dead: dead.workers().map(|worker| worker.to_string()).collect(),
         healthy,
+        healthy_fits,
         rerouted: ReroutedRow::of(step, Some(&asked.limits)),
         unlimited: ReroutedRow::of(&unlimited, None),
         dropped: dropped.get(hit.len()).cloned().flatten(),
         fault_scaled_ns: u64::try_from(scaled).unwrap_or(u64::MAX),
         borne: sets.rows(),
-        policies: policies::rows(asked, healthy, &sets, dropped)?,
+        policies: policies::rows(asked, (healthy, healthy_fits), &sets, dropped)?,
         timeline: keys.timeline.then(|| step.passes.iter().map(PassRow::from).collect()),
         counts_chunks: !case.has_footprints,
     })

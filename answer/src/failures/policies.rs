@@ -26,10 +26,13 @@ pub struct PolicyRow {
     pub overhead: f64,
     /// The share of the time in which nothing can be computed.
     pub stopped: f64,
+    /// Whether all of its steps keep the memory limit, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fits: Option<bool>,
 }
 
 impl PolicyRow {
-    fn new(policy: &'static str, goodput: &Goodput, healthy: f64) -> Self {
+    fn new(policy: &'static str, goodput: &Goodput, healthy: f64, fits: Option<bool>) -> Self {
         let steps_per_hour = 3600.0 * goodput.steps_per_second;
         Self {
             policy,
@@ -39,14 +42,15 @@ impl PolicyRow {
             steps_per_worker_hour: steps_per_hour / float(goodput.workers.max(1)),
             overhead: goodput.overhead,
             stopped: goodput.stopped,
+            fits,
         }
     }
 }
 
-/// The policies of `asked`; none where it does not say how often workers fail.
+/// The policies of `asked`, those that fit first, by steps per hour; none where it does not say how often workers fail.
 pub(super) fn rows(
     asked: &Asked<'_>,
-    healthy: StepRow,
+    (healthy, fits): (StepRow, Option<bool>),
     sets: &Sets,
     dropped: &[Option<DroppedRow>],
 ) -> Result<Vec<PolicyRow>, Diagnostic> {
@@ -55,13 +59,18 @@ pub(super) fn rows(
     let seconds = |step: StepRow| float(step.taken(staggered).max(1)) / 1e9;
     let healthy = seconds(healthy);
     let steps: Vec<f64> = std::iter::once(healthy).chain(sets.seconds(staggered)).collect();
-    let mut rows = vec![PolicyRow::new("reroute", &policy.rerouting(&steps), healthy)];
-    let left: Vec<f64> =
-        dropped.iter().map_while(|one| one.as_ref().map(|row| seconds(row.step))).collect();
+    let mut rows = vec![PolicyRow::new("reroute", &policy.rerouting(&steps), healthy, fits)];
+    let left: Vec<&DroppedRow> = dropped.iter().map_while(Option::as_ref).collect();
     if left.len() > 1 {
-        rows.push(PolicyRow::new("drop-pipeline", &policy.dropping(&left), healthy));
+        let fits = fits.map(|fits| fits && left.iter().all(|row| row.fits != Some(false)));
+        let left: Vec<f64> = left.iter().map(|row| seconds(row.step)).collect();
+        rows.push(PolicyRow::new("drop-pipeline", &policy.dropping(&left), healthy, fits));
     }
-    rows.push(PolicyRow::new("wait-for-spare", &policy.waiting(healthy), healthy));
-    rows.sort_by(|one, other| other.steps_per_hour.total_cmp(&one.steps_per_hour));
+    rows.push(PolicyRow::new("wait-for-spare", &policy.waiting(healthy), healthy, fits));
+    let rank = |one: &PolicyRow| (one.fits == Some(false), -one.steps_per_hour);
+    rows.sort_by(|one, other| {
+        let ((unfit, rate), (other_unfit, other_rate)) = (rank(one), rank(other));
+        unfit.cmp(&other_unfit).then(rate.total_cmp(&other_rate))
+    });
     Ok(rows)
 }

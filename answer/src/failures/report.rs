@@ -116,7 +116,7 @@ pub(super) fn assumed(scenario: &Scenario, keys: &FailureKeys) -> Vec<String> {
     all
 }
 
-fn name(row: &FailureRow) -> String {
+pub(super) fn name(row: &FailureRow) -> String {
     let setting = row.setting.iter().map(|name| format!("{name}: ")).collect::<String>();
     format!("{setting}{}", row.schedule)
 }
@@ -125,13 +125,20 @@ fn longer(time: u64, than: u64) -> String {
     format::signed_percent(float(time) / float(than.max(1)) - 1.0)
 }
 
-fn time(nanos: u64) -> String {
+pub(super) fn time(nanos: u64) -> String {
     format::time(Nanos(nanos))
 }
 
-/// The tables, and the words below them.
+/// The headline, the tables with the shortest steps and the most steps per hour first, and the words below them.
 pub(super) fn sheet(answer: &FailuresAnswer) -> Sheet {
-    let rows = &answer.results;
+    let mut rows: Vec<&FailureRow> = answer.results.iter().collect();
+    rows.sort_by_key(|row| {
+        let dropped = row.dropped.as_ref().filter(|one| one.fits != Some(false));
+        let dropped = dropped.map_or(u64::MAX, |one| one.step.step_ns);
+        let setting = answer.results.iter().position(|one| one.setting == row.setting);
+        (setting, row.healthy_fits == Some(false), dropped.min(row.rerouted.step.step_ns))
+    });
+    let rows = &rows[..];
     let mut sheet = Sheet::default().and_text(heading(rows)).and(steps(rows, false));
     sheet.push_text(
         "\nstaggered optimizer: a stage begins its next step when its own optimizer is done\n",
@@ -146,11 +153,22 @@ pub(super) fn sheet(answer: &FailuresAnswer) -> Sheet {
     }
     let wrapped = |one: &String| format::wrapped(&format!("assumed: {one}"), COLUMNS, "  ");
     let assumed = answer.assumed.iter().map(|one| format!("{}\n", wrapped(one).trim_end()));
-    sheet.and_text(format!("\n{}", assumed.collect::<String>()))
+    sheet.and_text(format!("\n{}", assumed.collect::<String>())).headed(&answer.headline)
 }
 
-fn heading(rows: &[FailureRow]) -> String {
-    let of = |row: &FailureRow| {
+/// Whether the steps of a row that rerouting does not make keep the memory limit.
+fn fits(row: &FailureRow) -> &'static str {
+    match (row.healthy_fits, row.dropped.as_ref().and_then(|one| one.fits)) {
+        (Some(false), Some(false)) => "no: healthy, dropped",
+        (Some(false), _) => "no: healthy",
+        (_, Some(false)) => "no: dropped",
+        (None, None) => "-",
+        _ => "yes",
+    }
+}
+
+fn heading(rows: &[&FailureRow]) -> String {
+    let of = |row: &&FailureRow| {
         format!(
             "{} pipelines of {} stages, {} microbatches each",
             row.pipelines, row.stages, row.microbatches
@@ -161,8 +179,9 @@ fn heading(rows: &[FailureRow]) -> String {
     if same { format!("{}\n", of(first)) } else { String::new() }
 }
 
-fn steps(rows: &[FailureRow], staggered: bool) -> Sheet {
-    let row = |row: &FailureRow| {
+fn steps(rows: &[&FailureRow], staggered: bool) -> Sheet {
+    let limited = rows.iter().any(|row| row.healthy_fits.is_some());
+    let row = |row: &&FailureRow| {
         let healthy = row.healthy.taken(staggered);
         let rerouted = row.rerouted.step.taken(staggered);
         let (bound, gap) = match staggered {
@@ -185,10 +204,11 @@ fn steps(rows: &[FailureRow], staggered: bool) -> Sheet {
             true => longer(rerouted, row.healthy.step_ns),
             false => time(row.fault_scaled_ns),
         });
+        cells.extend(limited.then(|| fits(row).to_owned()));
         cells
     };
     let last = if staggered { "than healthy, not staggered" } else { "fault-scaled" };
-    let header = [
+    let mut header = vec![
         "schedule",
         "backward",
         "dead",
@@ -200,11 +220,12 @@ fn steps(rows: &[FailureRow], staggered: bool) -> Sheet {
         "pipeline dropped",
         last,
     ];
+    header.extend(limited.then_some("fits"));
     Sheet::table(&header, rows.iter().map(row))
 }
 
-fn memory(rows: &[FailureRow]) -> Sheet {
-    let row = |row: &FailureRow| {
+fn memory(rows: &[&FailureRow]) -> Sheet {
+    let row = |row: &&FailureRow| {
         let size = |bytes: u64| match row.counts_chunks {
             true => bytes.to_string(),
             false => format::size(Bytes(bytes)),
@@ -231,7 +252,7 @@ fn memory(rows: &[FailureRow]) -> Sheet {
     Sheet::table(&header, rows.iter().map(row))
 }
 
-fn borne(rows: &[FailureRow]) -> Sheet {
+fn borne(rows: &[&FailureRow]) -> Sheet {
     let cells = |row: &FailureRow, one: &super::BorneRow| {
         let step =
             |of: Option<super::StepRow>| of.map_or_else(|| "-".to_owned(), |one| time(one.step_ns));
@@ -265,9 +286,18 @@ fn borne(rows: &[FailureRow]) -> Sheet {
     Sheet::table(&header, all)
 }
 
-fn policies(rows: &[FailureRow]) -> Sheet {
-    let cells = |row: &FailureRow, one: &super::PolicyRow| {
-        vec![
+fn policies(rows: &[&FailureRow]) -> Sheet {
+    let mut all: Vec<(&FailureRow, &super::PolicyRow)> =
+        rows.iter().flat_map(|row| row.policies.iter().map(|one| (*row, one))).collect();
+    let unfit = |row: &super::PolicyRow| row.fits == Some(false);
+    for setting in all.chunk_by_mut(|(one, _), (other, _)| one.setting == other.setting) {
+        setting.sort_by(|(_, one), (_, other)| {
+            unfit(one).cmp(&unfit(other)).then(other.steps_per_hour.total_cmp(&one.steps_per_hour))
+        });
+    }
+    let limited = all.iter().any(|(_, one)| one.fits.is_some());
+    let cells = |&(row, one): &(&FailureRow, &super::PolicyRow)| {
+        let mut cells = vec![
             name(row),
             row.backward.to_owned(),
             one.policy.to_owned(),
@@ -277,10 +307,11 @@ fn policies(rows: &[FailureRow]) -> Sheet {
             format::percent(one.stopped),
             one.workers.to_string(),
             format!("{:.3}", one.steps_per_worker_hour),
-        ]
+        ];
+        cells.extend(one.fits.map(|fits| if fits { "yes" } else { "no" }.to_owned()));
+        cells
     };
-    let all = rows.iter().flat_map(|row| row.policies.iter().map(move |one| cells(row, one)));
-    let header = [
+    let mut header = vec![
         "in the long run",
         "backward",
         "policy",
@@ -291,5 +322,8 @@ fn policies(rows: &[FailureRow]) -> Sheet {
         "workers",
         "steps/h of a worker",
     ];
-    Sheet::table(&header, all)
+    header.extend(limited.then_some("fits"));
+    let starts = (0..all.len()).filter(|&at| at == 0 || all[at - 1].0.setting != all[at].0.setting);
+    let best = starts.filter(|&at| !unfit(all[at].1));
+    Sheet::table(&header, all.iter().map(cells)).with_best(best)
 }

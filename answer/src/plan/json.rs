@@ -22,6 +22,7 @@ impl Serialize for Planned {
 /// The answer for machines.
 #[derive(Serialize)]
 struct Json<'a> {
+    headline: String,
     /// All parameters of the model, and those that a token meets.
     parameters_total: u64,
     parameters_active: u64,
@@ -87,6 +88,7 @@ fn json(planned: &Planned) -> Json<'_> {
     let winner = planned.winner();
     let searched = question.clusters.iter().zip(&answer.searched);
     Json {
+        headline: planned.headline(),
         parameters_total: question.model.parameters(),
         parameters_active: question.model.active_parameters(),
         parameters_trained: (!question.model.frozen().is_none())

@@ -11,6 +11,7 @@ pub mod export;
 mod facts;
 pub mod fit;
 mod ground;
+mod headline;
 mod json;
 mod levers;
 mod model;

@@ -221,33 +221,30 @@ pub fn memory(number: usize, plan: &Plan) -> Vec<String> {
     std::iter::once(number.to_string()).chain(sizes.map(format::size)).collect()
 }
 
-/// The plan to take and its cost, in words.
-pub fn taken(question: &Question, answer: &PlanAnswer, winner: &Plan) -> [String; 2] {
+/// The number, machines and set-up of the plan to take.
+pub fn taken(question: &Question, answer: &PlanAnswer, winner: &Plan) -> String {
     let cluster = &question.clusters[winner.cluster];
-    let own = &winner.finalist.costed().setup;
     let number = answer.plans.iter().position(|plan| std::ptr::eq(plan, winner));
-    [
-        format!(
-            "plan {}, {} {}, {} {}",
-            number.map_or(0, |number| number + 1),
-            cluster.devices(),
-            cluster.name(),
-            order_name(winner),
-            setup(own),
-        ),
-        format!(
-            "a step of {}, {} days{}, {} GPU-hours, {} dollars{}; {} of {} on the fullest device; {}",
-            format::time(winner.step),
-            days(winner.days),
-            between(winner.error, winner.days, days),
-            amount(winner.gpu_hours),
-            amount(winner.dollars),
-            between(winner.error, winner.dollars, amount),
-            format::size(winner.memory()[1]),
-            format::size(winner.memory()[0]),
-            utilisation(question, winner),
-        ),
-    ]
+    format!(
+        "plan {}, {} {}, {} {}",
+        number.map_or(0, |number| number + 1),
+        cluster.devices(),
+        cluster.name(),
+        order_name(winner),
+        setup(&winner.finalist.costed().setup),
+    )
+}
+
+/// Step, hours, memory and utilisation of the plan to take.
+pub fn figures(question: &Question, winner: &Plan) -> String {
+    format!(
+        "a step of {}, {} GPU-hours; {} of {} on the fullest device; {}",
+        format::time(winner.step),
+        amount(winner.gpu_hours),
+        format::size(winner.memory()[1]),
+        format::size(winner.memory()[0]),
+        utilisation(question, winner),
+    )
 }
 
 /// The MFU of `plan`, in words, with the count of pairs of tokens: causal kernels compute half of them, which matters
@@ -267,7 +264,7 @@ pub fn utilisation(question: &Question, plan: &Plan) -> String {
 }
 
 /// From where to where `value`, which grows with a step of this relative `error`, reaches in 95 % of runs.
-fn between(error: Option<[f64; 2]>, value: f64, written: fn(f64) -> String) -> String {
+pub(super) fn between(error: Option<[f64; 2]>, value: f64, written: fn(f64) -> String) -> String {
     error.map_or_else(String::new, |[low, high]| {
         format!(" ({} to {})", written(value * (1.0 - low)), written(value * (1.0 + high)))
     })

@@ -28,6 +28,8 @@ const UNEXPLAINED: &str = "work between passes that the trace does not name, suc
 /// Predicted and measured steps of a run, and their times after changes.
 #[derive(Serialize)]
 pub struct ReplayAnswer {
+    /// How far predicted steps are from measured ones, and the change that saves most.
+    pub headline: String,
     /// Every step of the trace.
     pub steps: Vec<Step>,
     /// Mean over the steps of |predicted - measured| / measured.
@@ -115,7 +117,8 @@ pub fn replay(
         let off = format::percent(mean_abs_error);
         context.warn(format!("the replay is {off} off the measured steps: {UNEXPLAINED}"));
     }
-    Ok(ReplayAnswer {
+    let answer = ReplayAnswer {
+        headline: String::new(),
         mean_abs_error,
         max_abs_error: errors.iter().fold(0.0, |most, error| error.abs().max(most)),
         measured_ns: what_if::mean(steps.iter().map(|step| step.measured_ns)),
@@ -126,5 +129,6 @@ pub fn replay(
         what_if: asked.answer(&run, &times)?,
         interrupted: context.cut_short().then_some(true),
         steps,
-    })
+    };
+    Ok(ReplayAnswer { headline: report::headline(&answer), ..answer })
 }

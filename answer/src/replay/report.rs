@@ -14,6 +14,25 @@ pub(super) fn sheet(answer: &ReplayAnswer) -> Sheet {
         .and_text(format!("\nmean absolute error {mean}, largest {max}\n"))
         .and(changes(answer).under_a_gap())
         .and(estimates(answer))
+        .headed(&answer.headline)
+}
+
+/// The answer in a sentence.
+pub(super) fn headline(answer: &ReplayAnswer) -> String {
+    let [mean, max] = [answer.mean_abs_error, answer.max_abs_error].map(format::percent);
+    let changes = answer.what_if.iter().map(|one| (one.name.clone(), one.saved_ns));
+    let stragglers = answer.stragglers.iter().map(|one| (one.to_string(), one.saved_ns));
+    let most = changes.chain(stragglers).filter(|(_, saved)| *saved > 0);
+    let most = most.max_by_key(|(_, saved)| *saved).map_or_else(String::new, |(name, saved)| {
+        format!(
+            "; the change that saves most is {name}: {} of the step",
+            share(saved, answer.predicted_ns)
+        )
+    });
+    format!(
+        "A step takes {}, predicted within {mean} on average and {max} at most{most}.",
+        format::time(Nanos(answer.measured_ns)).trim(),
+    )
 }
 
 /// The estimate of hops, and the facts that the trace lacks.

@@ -34,6 +34,8 @@ pub struct LeverRow {
     /// Why it cannot be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
+    /// Whether the same samples train the policy in the same updates: a change of these changes what is learned.
+    pub same_training: bool,
     /// The question with it.
     #[serde(skip)]
     pub keys: RlKeys,
@@ -43,7 +45,9 @@ impl LeverRow {
     /// What `ran` comes to, where a response takes `base` nanoseconds without the change.
     pub(super) fn new(lever: Lever, ran: Result<Mean, Diagnostic>, base: f64) -> Self {
         let Lever { name, change, keys } = lever;
-        let row = Self { lever: name, change, step_ns: None, saved: None, refused: None, keys };
+        let same_training = !["longer minibatches", "partial rollouts", SEPARATE].contains(&name);
+        let (step_ns, saved, refused) = (None, None, None);
+        let row = Self { lever: name, change, step_ns, saved, refused, same_training, keys };
         match ran {
             Ok(of) => Self {
                 step_ns: Some(super::mean(of.time, &of)),
@@ -156,12 +160,13 @@ fn placements(keys: &RlKeys, asked: &Asked) -> Vec<Lever> {
 
 const SEPARATE: &str = "separate devices";
 
-/// `rows` with the best of the parts of devices alone.
-pub(super) fn best(rows: Vec<LeverRow>) -> Vec<LeverRow> {
+/// `rows` with the best of the parts of devices alone, by the time that they save.
+pub(super) fn ranked(rows: Vec<LeverRow>) -> Vec<LeverRow> {
     let (separate, mut rest): (Vec<LeverRow>, Vec<LeverRow>) =
         rows.into_iter().partition(|row| row.lever == SEPARATE);
     let saved = |row: &LeverRow| row.saved.unwrap_or(f64::NEG_INFINITY);
     rest.extend(separate.into_iter().max_by(|a, b| saved(a).total_cmp(&saved(b))));
+    rest.sort_by(|a, b| saved(b).total_cmp(&saved(a)));
     rest
 }
 
@@ -176,10 +181,13 @@ pub(super) fn sheet(rows: &[LeverRow]) -> Sheet {
                 (Some(_), _) | (None, None) => "-".to_owned(),
                 (None, Some(saved)) => format::signed_percent(saved),
             },
+            if row.same_training { "the same" } else { "changes" }.to_owned(),
         ]
     };
-    let table =
-        Sheet::table(&["lever", "change", "step", "saved of a response"], rows.iter().map(row));
+    let table = Sheet::table(
+        &["lever", "change", "step", "saved of a response", "training"],
+        rows.iter().map(row),
+    );
     let refused = rows
         .iter()
         .filter_map(|row| row.refused.as_ref().map(|why| format!("{}: {why}\n", row.lever)));

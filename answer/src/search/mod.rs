@@ -2,6 +2,7 @@
 
 mod asked;
 mod front;
+mod headline;
 mod improvements;
 mod joint;
 mod joint_choice;
@@ -44,7 +45,14 @@ impl SearchAnswer {
     /// The rows for people.
     #[must_use]
     pub fn sheet(&self) -> Sheet {
-        report::sheet(&self.rows)
+        report::sheet(&self.rows).headed(&self.headline())
+    }
+
+    /// How much shorter than the best published schedule each order is, and than any order can be: a line for each row; of
+    /// many rows, in how many.
+    #[must_use]
+    pub fn headline(&self) -> String {
+        headline::headline(&self.rows)
     }
 
     /// The rows as CSV, with the keys of the JSON as columns.
@@ -61,7 +69,8 @@ impl Serialize for SearchAnswer {
         let entries: Vec<report::entry::Full> =
             self.rows.iter().map(report::entry::Full::from).collect();
         let mut object =
-            serializer.serialize_struct("Answer", 1 + usize::from(self.interrupted))?;
+            serializer.serialize_struct("Answer", 2 + usize::from(self.interrupted))?;
+        object.serialize_field("headline", &self.headline())?;
         object.serialize_field("results", &entries)?;
         if self.interrupted {
             object.serialize_field("interrupted", &true)?;

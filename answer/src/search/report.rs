@@ -31,16 +31,16 @@ pub struct SearchRow {
     /// The order that was found, with its instance.
     pub searched: Searched,
     /// The limit as the question writes it, if there is one.
-    limit: Option<String>,
+    pub(super) limit: Option<String>,
     metrics: Metrics,
     peak: Bytes,
     /// Its cost: its own, or a lower one found under a smaller limit.
-    cost: Nanos,
+    pub(super) cost: Nanos,
     /// Every improvement of the cost with the steps and the bound by then, and what there is after the last step. Where the
     /// objective is one of simulations, of that, as the search estimated it.
     pub history: Vec<Milestone>,
     /// Objective that was minimised.
-    objective: ObjectiveArg,
+    pub(super) objective: ObjectiveArg,
     /// The steps of the order where stages run on, if the objective is the span of one step.
     running: Option<Running>,
     solved: Option<Solved>,
@@ -158,7 +158,7 @@ impl SearchRow {
     /// recording cannot separate the two.
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
-    fn within_noise(&self) -> Option<(&'static str, f64, f64)> {
+    pub(super) fn within_noise(&self) -> Option<(&'static str, f64, f64)> {
         let published = self.searched.found.best_published()?;
         let uncertainty = self.recorded.as_ref()?.uncertainty;
         let gain = 1.0 - self.cost.0 as f64 / published.cost.0.max(1) as f64;

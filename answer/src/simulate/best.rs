@@ -9,11 +9,11 @@ use super::{Answers, Wants, simulate};
 use crate::outcome::Outcome;
 
 /// The schedule that all schedules are compared with.
-const BASELINE: Family = Family::OneFOneB;
+pub(super) const BASELINE: Family = Family::OneFOneB;
 
 /// The step of `outcome`: its span, the mean over all replicas where there are some.
 #[allow(clippy::cast_precision_loss)]
-fn step(outcome: &Outcome) -> f64 {
+pub(super) fn step(outcome: &Outcome) -> f64 {
     let mean = outcome.monte_carlo.as_ref().map(|all| all.span.mean);
     mean.unwrap_or(outcome.metrics.span().0 as f64)
 }

@@ -21,11 +21,12 @@ const NOISE_FREE: [&str; 2] = ["noise-free span", "noise-free bubble"];
 /// the communication within passes beside it.
 const STREAMS: [&str; 2] = ["compute", "hidden"];
 
-/// One row for each schedule and setting, with further tables and notes below.
+/// The headline, then one row for each schedule and setting with the best of each setting marked, with further tables
+/// and notes below.
 #[must_use]
 pub fn sheet(answers: &Answers) -> Sheet {
     let outcomes = &answers.outcomes[..];
-    let mut sheet = schedules(outcomes);
+    let mut sheet = schedules(outcomes).headed(&answers.headline()).with_best(best(answers));
     if outcomes.iter().any(|outcome| outcome.standing.is_some()) {
         sheet.push_text(&legend(outcomes));
     }
@@ -42,6 +43,17 @@ pub fn sheet(answers: &Answers) -> Sheet {
         }
     }
     sheet
+}
+
+/// The numbers of the best outcomes of settings with several.
+fn best(answers: &Answers) -> Vec<usize> {
+    let mut first = 0;
+    let settings = answers.by_setting().into_iter().filter_map(|setting| {
+        let before = first;
+        first += setting.len();
+        super::best(setting).filter(|_| setting.len() > 1).map(|at| before + at)
+    });
+    settings.collect()
 }
 
 /// The table of all schedules and settings; columns that none of them has a use for are left out.

@@ -16,26 +16,33 @@ const PRE: &str = "white-space:pre-wrap;font-family:monospace;margin:6px 0";
 #[must_use]
 pub fn sheet(sheet: &Sheet) -> String {
     let block = |block: &Block| match block {
-        Block::Table { header, rows } => table(header, rows),
+        Block::Headline(text) => text.lines().map(headline).collect(),
+        Block::Table { header, rows, best } => table(header, rows, best),
         Block::Text(text) => preformatted(text),
     };
     let blocks: String = sheet.blocks.iter().map(block).collect();
     format!("<div style=\"overflow-x:auto\">\n{blocks}</div>\n")
 }
 
-fn table(header: &[String], rows: &[Vec<String>]) -> String {
-    let head = row("th", header);
-    let body: String = rows.iter().map(|cells| row("td", cells)).collect();
+fn headline(line: &str) -> String {
+    format!("<p><b>{}</b></p>\n", escape(line))
+}
+
+fn table(header: &[String], rows: &[Vec<String>], best: &[usize]) -> String {
+    let head = row("th", header, "");
+    let weight = |at| if best.contains(&at) { "font-weight:bold;" } else { "" };
+    let body: String =
+        rows.iter().enumerate().map(|(at, cells)| row("td", cells, weight(at))).collect();
     format!(
         "<table style=\"border-collapse:collapse\">\n\
          <thead>\n{head}</thead>\n<tbody>\n{body}</tbody>\n</table>\n"
     )
 }
 
-fn row(tag: &str, cells: &[String]) -> String {
+fn row(tag: &str, cells: &[String], style: &str) -> String {
     let cell = |(column, text): (usize, &String)| {
         let side = if column == 0 { "left" } else { "right" };
-        format!("<{tag} style=\"text-align:{side};{CELL}\">{}</{tag}>", escape(text))
+        format!("<{tag} style=\"{style}text-align:{side};{CELL}\">{}</{tag}>", escape(text))
     };
     let cells: String = cells.iter().enumerate().map(cell).collect();
     format!("<tr>{cells}</tr>\n")

@@ -31,12 +31,23 @@ pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> St
 #[must_use]
 pub fn sheet(sheet: &Sheet) -> String {
     let block = |block: &Block| match block {
-        Block::Table { header, rows } => {
-            table(&header.iter().map(String::as_str).collect::<Vec<_>>(), rows.iter().cloned())
-        }
+        Block::Headline(text) => lines::paragraph(text, COLUMNS) + "\n",
+        Block::Table { header, rows, best } => marked(header, rows, best),
         Block::Text(text) => text.clone(),
     };
     sheet.blocks.iter().map(block).collect()
+}
+
+/// The table, with the rows `best` marked in a further column.
+fn marked(header: &[String], rows: &[Vec<String>], best: &[usize]) -> String {
+    let mut header: Vec<&str> = header.iter().map(String::as_str).collect();
+    if best.is_empty() {
+        return table(&header, rows.iter().cloned());
+    }
+    header.push("");
+    let mark = |at| if best.contains(&at) { "best" } else { "" };
+    let rows = rows.iter().enumerate();
+    table(&header, rows.map(|(at, row)| [&row[..], &[mark(at).to_owned()]].concat()))
 }
 
 fn aligned((column, text): (usize, impl ToString)) -> Cell {

@@ -21,7 +21,7 @@ const NAME: usize = 40;
 pub fn plan(planned: &Planned, details: bool, columns: usize) -> String {
     let paragraph = |text: &str| paragraph(text, columns);
     let Planned { question, answer, .. } = planned;
-    let mut text = cut(&question.title, columns) + "\n";
+    let mut text = paragraph(&planned.headline()) + "\n" + &cut(&question.title, columns) + "\n";
     text.extend(tables::model(question).iter().map(|line| paragraph(line)));
     if question.is_of_one() {
         return text + &setup::setups(planned, details, columns);
@@ -29,9 +29,6 @@ pub fn plan(planned: &Planned, details: bool, columns: usize) -> String {
     text.push('\n');
     if let Some(winner) = planned.winner() {
         text += &taken(planned, winner, details, columns);
-    }
-    if let Some(missed) = tables::missed(question, &answer.plans) {
-        text += &(paragraph(&missed) + "\n");
     }
     text += &format!("{}\n", plans(question, answer, columns));
     text += &format!("{}\n", searched(question, answer, columns));
@@ -41,16 +38,15 @@ pub fn plan(planned: &Planned, details: bool, columns: usize) -> String {
     text + &notes(question, answer, details, columns)
 }
 
-/// The plan to take, why, and the parts of its time.
+/// The reasons against the plan to take, its figures, and the parts of its time.
 fn taken(planned: &Planned, winner: &Plan, details: bool, columns: usize) -> String {
     let paragraph = |text: &str| paragraph(text, columns);
     let Planned { question, answer, levers, .. } = planned;
-    let [which, what] = tables::taken(question, answer, winner);
-    let mut text = paragraph(&format!("the plan to take: {which}"));
+    let mut text = String::new();
     for doubt in tables::doubts(question, &answer.plans, winner) {
         text += &paragraph(&format!("  {doubt}"));
     }
-    text += &paragraph(&format!("  {what}"));
+    text += &paragraph(&format!("  {}", tables::figures(question, winner)));
     text.extend(facts(planned, winner).iter().map(|fact| paragraph(&format!("  {fact}"))));
     if details {
         let (parts, worth) = (tables::parts(winner), tables::worth(levers));

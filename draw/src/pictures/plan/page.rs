@@ -47,31 +47,29 @@ fn first(planned: &Planned) -> String {
     if question.is_of_one() {
         return answer.plans.iter().map(|plan| asked(question, plan)).collect();
     }
-    let missed = tables::missed(question, &answer.plans);
-    let missed = missed.map_or_else(String::new, |missed| paragraph("doubt", &missed));
-    let Some(winner) = planned.winner() else { return missed };
-    let [which, what] = tables::taken(question, answer, winner);
+    let headline = planned.headline();
+    let Some(winner) = planned.winner() else { return paragraph("doubt", &headline) };
     let doubts = tables::doubts(question, &answer.plans, winner);
     let doubts: String = doubts.iter().map(|doubt| paragraph("doubt", doubt)).collect();
-    let what = format!("{doubts}{}", paragraph("", &what));
-    missed + &card("The plan to take", &which, &what, &facts(planned, winner))
+    let figures = paragraph("", &tables::figures(question, winner));
+    card("The plan to take", &headline, &(doubts + &figures), &facts(planned, winner))
 }
 
 /// A set-up of the question.
 fn asked(question: &Question, plan: &Plan) -> String {
     let name = question.clusters[plan.cluster].title();
     let own = tables::asked(question, &plan.finalist.costed().setup);
-    let which = format!("{} {own}", tables::order_name(plan));
+    let which = format!("{name}: {} {own}", tables::order_name(plan));
     let fit = paragraph("", &setup_report::fit(plan));
     card(&name, &which, &fit, &setup_report::figures(question, plan))
 }
 
-/// `title` and its meaning, with `more` below, as HTML, and `facts` as a list.
-fn card(title: &str, meaning: &str, more: &str, facts: &[String]) -> String {
+/// The sentence `lead` in a section of the name `title`, with `more` below, as HTML, and `facts` as a list.
+fn card(title: &str, lead: &str, more: &str, facts: &[String]) -> String {
     format!(
-        "<section class=\"answer\" aria-label=\"{0}\">\n<p class=\"lead\"><b>{0}</b>: {1}</p>\n{more}{2}</section>\n",
+        "<section class=\"answer\" aria-label=\"{}\">\n<p class=\"lead\"><b>{}</b></p>\n{more}{}</section>\n",
         escape(title),
-        escape(meaning),
+        escape(lead),
         list(facts)
     )
 }
