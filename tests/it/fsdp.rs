@@ -136,7 +136,7 @@ fn rows_and_pictures_are_written() {
     };
     let [csv, svg] = ["rows.csv", "bubble.svg"].map(|name| path(name).display().to_string());
     let table = stdout(&debubble(args(&["--csv", &csv, "--svg", &svg])));
-    assert!(table.lines().count() == 11 && table.contains("speed-up"), "{table}");
+    assert!(table.lines().count() == 14 && table.contains("speed-up"), "{table}");
     let rows = fs::read_to_string(&csv).unwrap();
     assert!(rows.starts_with("devices,minibatch_size,max_tokens,packing_ratio,method,"), "{rows}");
     assert_eq!(rows.lines().count(), 11);

@@ -36,6 +36,7 @@ mod fsdp;
 mod golden;
 mod gpus;
 mod hardware;
+mod headlines;
 mod hops;
 mod ilp;
 mod import;

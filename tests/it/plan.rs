@@ -372,7 +372,7 @@ fn plans_that_miss_the_deadline_or_the_budget_are_shown_and_marked() {
         let out = stdout(&command().arg("plan").arg(&path).output().unwrap());
         let out = out.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(
-            out.contains(said) && out.contains("!1") && !out.contains("the plan to take:"),
+            out.contains(said) && out.contains("!1") && !out.contains("The plan to take:"),
             "{out}"
         );
     }
@@ -602,13 +602,13 @@ fn the_page_loads_nothing_and_titles_cannot_become_markup() {
     assert!(!page.contains("<img") && !page.contains("<script"));
     assert!(page.contains("&lt;img"));
     assert!(page.contains("<svg") && page.contains("--num-layers 24"));
-    let (_, taken) = page.split_once("<b>The plan to take</b>: plan ").unwrap();
+    let (_, taken) = page.split_once("<b>The plan to take: plan ").unwrap();
     assert!(taken[1..].starts_with(", 8 a100-80g, "));
     assert!(page.contains("scenario.toml") && page.contains("devices-per-node = "));
     // The answer comes first, and long files are folded.
     let parts = [
         "</h1>",
-        "<b>The plan to take</b>",
+        "<b>The plan to take: ",
         "<h2>Plans</h2>",
         "<tr class=\"taken\"><td class=\"w\">&gt;",
         "<svg",
@@ -625,5 +625,5 @@ fn the_page_loads_nothing_and_titles_cannot_become_markup() {
     assert!(picture.contains("days for all tokens") && picture.contains("dollars for all tokens"));
     assert!(!picture.lines().any(|line| line.ends_with('%')), "dollars are no shares");
     assert_eq!(read(&path("p.csv")).lines().count(), 5);
-    assert!(stdout(&out).contains("the plan to take:"));
+    assert!(stdout(&out).starts_with("The plan to take: plan "));
 }

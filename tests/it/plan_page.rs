@@ -86,7 +86,7 @@ fn the_table_is_short_and_the_rest_is_in_the_details() {
     let (_folder, short) = printed(SMALL, &[]);
     let (_folder, long) = printed(SMALL, &["--details"]);
     for text in
-        ["GPU-hours", "set-up: d data-parallel replicas", "the plan to take: plan ", "set-ups"]
+        ["GPU-hours", "set-up: d data-parallel replicas", "The plan to take: plan ", "set-ups"]
     {
         assert!(short.contains(text) && long.contains(text), "{text}: {short}");
     }

@@ -25,7 +25,7 @@ pub(super) fn headline(rows: &[SearchRow]) -> String {
     let all: Vec<Values> = rows.iter().map(Values::of).collect();
     let count = |is: fn(&Values) -> bool| all.iter().filter(|one| is(one)).count();
     format!(
-        "The order found is shorter than every published schedule that fits in {} of {} rows, and proved optimal in {}.",
+        "The order found is shorter than every published one of its chunks that fits in {} of {} rows, and proved optimal in {}.",
         count(|one| one.published.is_none_or(|(_, time)| one.found < time) && !one.is_within_error),
         rows.len(),
         count(|one| one.bound == Some(one.found)),
@@ -41,7 +41,8 @@ fn sentence(row: &SearchRow) -> String {
     let limit = row.limit.as_ref().map_or_else(String::new, |limit| format!(" under {limit}"));
     let setting = row.setting().map_or_else(String::new, |setting| format!("{setting}: "));
     format!(
-        "{setting}Order found{limit}: {bubble}{} {}, {}; {}.",
+        "{setting}Best order found of {}{limit}: {bubble}{} {}, {}; {}.",
+        orders(row),
         row.objective.name(),
         format::time(values.found).trim(),
         values.against_published(),
@@ -86,14 +87,14 @@ impl Values {
 
     fn against_published(&self) -> String {
         match self.published {
-            None => "where no published schedule fits".to_owned(),
+            None => "where no published one fits".to_owned(),
             Some((name, time)) if time <= self.found => {
-                format!("not shorter than {name}, the best published schedule that fits")
+                format!("not shorter than {name}, the best published one that fits")
             }
             Some((name, time)) => {
                 let error = if self.is_within_error { ", which is within the error" } else { "" };
                 let gain = format::percent(gain(self.found, time));
-                format!("{gain} shorter than {name}, the best published schedule that fits{error}")
+                format!("{gain} shorter than {name}, the best published one that fits{error}")
             }
         }
     }
@@ -105,16 +106,16 @@ impl Values {
         };
         match self.bound {
             None => "no lower bound is proved for this objective".to_owned(),
-            Some(time) if time >= self.found => format!("proved optimal for {}", orders(row)),
+            Some(time) if time >= self.found => "proved optimal".to_owned(),
             Some(time) => {
                 let less = format::percent(gain(time, self.found));
-                format!("lower bound for {}: {}, {less} shorter", orders(row), bound(time))
+                format!("lower bound {}, {less} shorter", bound(time))
             }
         }
     }
 }
 
-/// The orders that the bound of `row` holds for.
+/// The orders that are searched, compared and bounded.
 fn orders(row: &SearchRow) -> String {
     if row.chosen.is_some() {
         return "all choices".to_owned();

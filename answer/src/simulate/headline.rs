@@ -56,9 +56,9 @@ pub fn sentence(setting: &[Outcome], set: &str) -> String {
         }
         (Some(only), [_]) => format!("{}: {}.", only.case.name, figures(only)),
         (Some(best), all) => {
-            let fit = if limited { " that fits" } else { "" };
+            let fit = if limited { "Best that fits," } else { "Best" };
             let faster = faster(best, all);
-            format!("Best of {set}{fit}: {}, {}{faster}.", best.case.name, figures(best))
+            format!("{fit} of {set}: {}, {}{faster}.", best.case.name, figures(best))
         }
     }
 }

@@ -59,7 +59,7 @@ fn every_example_has_the_answer_of_the_command_line() {
         let answer = simulated(text, &more).unwrap();
         assert_eq!(answer["results"], expected["results"], "{name}");
         assert_eq!(answer["text"], *text, "{name}");
-        let span = answer["sheet"][0]["rows"][0].as_array().unwrap();
+        let span = answer["sheet"][1]["rows"][0].as_array().unwrap();
         assert!(span.iter().all(|cell| table.contains(cell.as_str().unwrap())), "{name}");
         assert!(answer["refused"].is_null(), "{name}: {}", answer["refused"]);
         let charts = answer["drawing"]["charts"].as_array().unwrap();
@@ -153,4 +153,27 @@ fn a_question_without_time_has_figures_and_no_picture() {
         json!({ "forward": "0ns", "backward-input": "0ns", "backward-weight": "0ns", "hop": null });
     let answer = simulated(SMALL, &json!({ "change": change, "draw": "all" })).unwrap();
     assert!(answer["drawing"].is_null() && answer["not_drawn"] == "no pass takes time");
+}
+
+/// The schedules that a page shows are few; the best of all that apply is the one of an exhaustive comparison.
+#[test]
+fn the_best_is_that_of_all_schedules_that_apply() {
+    let text = "schedule = [\"1f1b\", \"zb-v\"]\nstages = 4\nmicrobatches = 8\nforward = \"12ms\"\n\
+                backward-input = \"10ms\"\nbackward-weight = \"8ms\"\nactivation = \"1GiB\"\n";
+    for limit in ["2GiB", "3GiB", "4GiB", "8GiB"] {
+        let text = format!("{text}memory-limit = \"{limit}\"\n");
+        let shown = simulated(&text, &json!({ "applicable": true })).unwrap();
+        let all = text.replace("[\"1f1b\", \"zb-v\"]", "\"all\"");
+        let all = simulated(&all, &json!({ "partial": true })).unwrap();
+        let rows = all["results"].as_array().unwrap().iter().zip(all["points"].as_array().unwrap());
+        let fit = rows.filter(|(row, point)| row["fits"] == true && point["asynchronous"] == false);
+        let spans = fit.map(|(row, _)| (row["span_ns"].as_u64().unwrap(), &row["schedule"]));
+        let spans: Vec<(u64, &Value)> = spans.collect();
+        let least = spans.iter().map(|(span, _)| span).min().unwrap();
+        let best = &shown["applicable"]["best"][0];
+        assert!(spans.iter().any(|(span, name)| span == least && *name == best), "{limit}: {best}");
+        assert_eq!(shown["applicable"]["headline"], all["headline"]);
+        let own = shown["headline"].as_str().unwrap();
+        assert!(own.contains("of these 2 schedules"), "{own}");
+    }
 }
