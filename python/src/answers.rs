@@ -119,7 +119,7 @@ impl Answers {
 
     /// The timelines as a page for a browser.
     fn html(&self, py: Python<'_>) -> PyResult<String> {
-        look(py, &self.answers, |answers| Ok(pictures::explain::page(&answers.outcomes)?.html))
+        look(py, &self.answers, |answers| Ok(pictures::explain::page(answers)?.html))
     }
 
     /// The changes that would shorten the steps, as SVG, of answers that were explained.

@@ -181,7 +181,8 @@ fn the_front_is_what_nothing_beats() {
             assert_eq!(one["on_front"], !is_beaten(one, all), "{one}");
         }
         let text = stdout(&run(&format!("simulate {TIMES} --schedule all {question}")));
-        let stars = text.lines().filter(|line| line.trim_end_matches("  best").ends_with(" *")).count();
+        let stars =
+            text.lines().filter(|line| line.trim_end_matches("  best").ends_with(" *")).count();
         assert_eq!(stars, marked);
         assert!(text.contains("\n* on the Pareto front"), "{text}");
         assert!(text.contains("seq1f1b: the passes are of segments, 2 to a microbatch."), "{text}");

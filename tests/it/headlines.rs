@@ -34,7 +34,8 @@ fn schedules_side_by_side_are_led_by_the_shortest_that_fits() {
                 "simulate {TIMES} --schedule {schedules} --memory-limit {limit} --gantt never"
             );
             let answer = json(&line);
-            let asynchronous = |row: &&Value| row["schedule"] == "pipedream" || row["schedule"] == "pipedream-2bw";
+            let asynchronous =
+                |row: &&Value| row["schedule"] == "pipedream" || row["schedule"] == "pipedream-2bw";
             let compared: Vec<&Value> =
                 rows(&answer).iter().filter(|row| !asynchronous(row)).collect();
             let fitting = compared.iter().filter(|row| row["fits"] == true);
@@ -86,7 +87,10 @@ fn steps_with_dead_workers_keep_the_limit_of_healthy_ones() {
     );
     let answer = json(&line);
     let row = |name: &str| rows(&answer).iter().find(|row| row["schedule"] == name).unwrap();
-    assert_eq!((&row("1f1b")["healthy_fits"], &row("zb-h2")["healthy_fits"]), (&true.into(), &false.into()));
+    assert_eq!(
+        (&row("1f1b")["healthy_fits"], &row("zb-h2")["healthy_fits"]),
+        (&true.into(), &false.into())
+    );
     let said = headline(&answer);
     assert!(said.contains("1f1b") && !said.contains("zb-h2"), "{said}");
     // Every way that fits is compared with.

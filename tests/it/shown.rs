@@ -249,7 +249,10 @@ fn certificates_read_alike_whether_they_hold_or_not() {
     let cost = good.lines().find(|line| line.starts_with("cost-ns = ")).unwrap();
     let bad = good.replacen(cost, "cost-ns = 1", 1);
     let files = Files::new([("good.cert", good.into()), ("bad.cert", bad.into())]);
-    for (name, code, first) in [("good.cert", 0, "The certificate holds. "), ("bad.cert", 1, "The certificate is refused: ")] {
+    for (name, code, first) in [
+        ("good.cert", 0, "The certificate holds. "),
+        ("bad.cert", 1, "The certificate is refused: "),
+    ] {
         let answer = verify::verify(&Context::new(&files.host), Path::new(name)).unwrap();
         let printed = files.ends(code, &format!("verify {name}"));
         assert_eq!(text::sheet(&answer.sheet()), printed);

@@ -26,7 +26,7 @@ const STREAMS: [&str; 2] = ["compute", "hidden"];
 #[must_use]
 pub fn sheet(answers: &Answers) -> Sheet {
     let outcomes = &answers.outcomes[..];
-    let mut sheet = schedules(outcomes).headed(&answers.headline()).with_best(best(answers));
+    let mut sheet = first(answers);
     if outcomes.iter().any(|outcome| outcome.standing.is_some()) {
         sheet.push_text(&legend(outcomes));
     }
@@ -43,6 +43,12 @@ pub fn sheet(answers: &Answers) -> Sheet {
         }
     }
     sheet
+}
+
+/// The headline, and the table of all schedules and settings.
+#[must_use]
+pub fn first(answers: &Answers) -> Sheet {
+    schedules(&answers.outcomes).with_best(best(answers)).headed(&answers.headline())
 }
 
 /// The numbers of the best outcomes of settings with several.

@@ -13,6 +13,7 @@ mod streams;
 use super::DrawError;
 pub use drawing::{Drawing, PageChart};
 pub use idle::{Idle, Key};
+use question::sheet::Sheet;
 pub use sheet::sheet;
 
 const PAGE: &str = include_str!("page.html");
@@ -56,22 +57,22 @@ pub fn check(passes: u64) -> Result<(), DrawError> {
     if bytes > MOST_BYTES { Err(DrawError::TooLarge { bytes, most: MOST_BYTES }) } else { Ok(()) }
 }
 
-/// Writes `charts` one below the other, on one time axis; without their transfers if they would
+/// Writes the sheet `answer` and below it `charts`, one below the other on one time axis; without their transfers if they would
 /// make it larger than [`MOST_BYTES`].
 ///
 /// # Errors
 /// If nothing in them takes time, or the page is too large without transfers, too.
-pub fn page(charts: &[PageChart<'_>]) -> Result<Page, DrawError> {
-    page_within(charts, MOST_BYTES)
+pub fn page(charts: &[PageChart<'_>], answer: &Sheet) -> Result<Page, DrawError> {
+    page_within(charts, answer, MOST_BYTES)
 }
 
 /// The same with at most `most` bytes.
-fn page_within(charts: &[PageChart<'_>], most: u64) -> Result<Page, DrawError> {
+fn page_within(charts: &[PageChart<'_>], answer: &Sheet, most: u64) -> Result<Page, DrawError> {
     let mut drawing = Drawing::of(charts, true)?;
-    let mut html = written(&drawing)?;
+    let mut html = written(&drawing, answer)?;
     if html.len() as u64 > most {
         drawing.leave_out_transfers(html.len());
-        html = written(&drawing)?;
+        html = written(&drawing, answer)?;
     }
     let bytes = html.len() as u64;
     if bytes > most {
@@ -80,13 +81,15 @@ fn page_within(charts: &[PageChart<'_>], most: u64) -> Result<Page, DrawError> {
     Ok(Page { html, left_out: drawing.left_out })
 }
 
-fn written(drawing: &Drawing) -> Result<String, DrawError> {
+fn written(drawing: &Drawing, answer: &Sheet) -> Result<String, DrawError> {
     // Names come from strangers: with no `<` in it, nothing can end the element early.
     let json = serde_json::to_string(drawing).map_err(|_| DrawError::Empty { what: "no JSON" })?;
     let json = json.replace('<', "\\u003c");
-    let (head, rest) = PAGE.split_once("@DATA@").unwrap_or((PAGE, ""));
+    let (start, rest) = PAGE.split_once("@ANSWER@").unwrap_or((PAGE, ""));
+    let (head, rest) = rest.split_once("@DATA@").unwrap_or((rest, ""));
     let (middle, tail) = rest.split_once("@SCRIPT@").unwrap_or((rest, ""));
-    Ok([head, &json, middle, &CHARTS.concat(), SCRIPT, tail].concat())
+    let answer = sheet(answer);
+    Ok([start, &answer, head, &json, middle, &CHARTS.concat(), SCRIPT, tail].concat())
 }
 
 #[cfg(test)]
@@ -130,7 +133,7 @@ mod tests {
             costs: None,
             idle: Some(Ok(Idle { gaps: Cow::Owned(gaps), keys: vec![key] })),
         };
-        page_within(&[chart], most)
+        page_within(&[chart], &Sheet::default(), most)
     }
 
     #[test]

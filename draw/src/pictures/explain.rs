@@ -17,6 +17,7 @@ use answer::explain::quantities::{ratio, signed, whole};
 use answer::explain::report::seen;
 use answer::outcome;
 use answer::outcome::{Outcome, title};
+use answer::simulate::{self, Answers};
 use question::Diagnostic;
 use question::format;
 
@@ -41,10 +42,15 @@ fn tornados(outcomes: &[Outcome]) -> Vec<Tornado> {
     outcomes.iter().filter_map(tornado).collect()
 }
 
-/// All timelines on a page for a browser.
-pub fn page(outcomes: &[Outcome]) -> Result<Page, Diagnostic> {
+/// The headline, the table of schedules and all timelines on a page for a browser.
+///
+/// # Errors
+/// If no pass takes any time, or the page is too large.
+pub fn page(answers: &Answers) -> Result<Page, Diagnostic> {
+    let outcomes = &answers.outcomes[..];
     html::check(passes(outcomes)).map_err(too_large)?;
-    with_charts(outcomes, true, |charts| html::page(charts).map_err(too_large))
+    let answer = simulate::report::first(answers);
+    with_charts(outcomes, true, |charts| html::page(charts, &answer).map_err(too_large))
 }
 
 /// All timelines as the script of a page reads them, with the cause of each gap where `gaps` are wanted and

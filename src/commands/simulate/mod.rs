@@ -263,7 +263,7 @@ impl Simulate {
                 false => Ok(None),
             })
             .collect::<Result<Vec<_>, _>>()?;
-        self.write_files(title, outcomes, &timelines)?;
+        self.write_files(title, answers, &timelines)?;
         if let Some(path) = &self.pareto {
             files::write(path, front::svg(title, answers, self.drawn.width)?)?;
         }
@@ -286,9 +286,10 @@ impl Simulate {
     fn write_files(
         &self,
         title_of_all: Option<&str>,
-        outcomes: &[Outcome],
+        answers: &Answers,
         drawn: &[Option<Cow<'_, Timeline>>],
     ) -> Result<(), Error> {
+        let outcomes = &answers.outcomes[..];
         if let Some(path) = &self.svg {
             let timed = outcomes.iter().zip(drawn.iter().flatten().map(|one| &**one));
             files::write(path, front::timelines_of(title_of_all, timed, self.drawn.width)?)?;
@@ -297,7 +298,7 @@ impl Simulate {
             files::write(path, pictures::tornado(outcomes, self.drawn.width)?)?;
         }
         if let Some(path) = &self.html {
-            let page = pictures::page(outcomes)?;
+            let page = pictures::page(answers)?;
             if let Some(left_out) = &page.left_out {
                 note(&format!("--html: {left_out}"));
             }

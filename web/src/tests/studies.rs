@@ -34,7 +34,10 @@ fn a_step_of_reinforcement_learning_is_that_of_the_command_line() {
     assert_eq!(text(&found, "csv").as_bytes(), expected.csv().unwrap());
     assert!(text(&found, "svg").starts_with("<svg"));
     let lead = text(&found["answer"], "headline");
-    assert!(lead.starts_with("A step takes about ") && lead.contains("the rollout takes"), "{lead}");
+    assert!(
+        lead.starts_with("A step takes about ") && lead.contains("the rollout takes"),
+        "{lead}"
+    );
 }
 
 #[test]
@@ -93,7 +96,10 @@ fn packing_is_that_of_the_command_line() {
     let alone = format!("{FSDP}method = \"lb-micro\"\ncommunication = \"collectives\"\n");
     let found = asked(&ask("fsdp", &alone), &Files::new());
     let lead = text(&found["answer"], "headline");
-    assert!(lead.starts_with("Nothing is faster than lb-micro with collectives: a step of "), "{lead}");
+    assert!(
+        lead.starts_with("Nothing is faster than lb-micro with collectives: a step of "),
+        "{lead}"
+    );
 }
 
 #[test]
