@@ -40,6 +40,7 @@ mod document;
 pub mod encoder;
 mod experts;
 pub mod fit;
+mod flags;
 mod framework;
 mod frozen;
 pub mod import;
@@ -70,6 +71,7 @@ pub use self::document::{
     ClusterDocument, Document, LengthsDocument, ModelDocument, NoiseDocument, PartDocument,
     SearchDocument, TrainingDocument,
 };
+pub use self::flags::PlanFlags;
 pub use self::framework::Framework;
 pub use self::lengths::Packed;
 pub use self::memory_error::MemoryError;
@@ -93,16 +95,41 @@ pub fn read(
     path: &Path,
     memory_error: MemoryError,
 ) -> Result<Question, Diagnostic> {
+    read_with(context, path, memory_error, &PlanFlags::default())
+}
+
+/// The same with the keys of `flags` in place of those of the file, which may be a `config.json` or the name of a model.
+///
+/// # Errors
+/// The same, or if a model comes without a key that a plan needs.
+pub fn read_with(
+    context: &Context<'_>,
+    path: &Path,
+    memory_error: MemoryError,
+    flags: &PlanFlags,
+) -> Result<Question, Diagnostic> {
+    let of_model = || {
+        let document = flags.of_model(context, path)?;
+        check(context, Path::new(""), &document, memory_error)
+    };
+    if PlanFlags::is_named(context, path) {
+        return of_model();
+    }
     let text = context.read_toml(path, MAX_FILE)?;
     if import::is_known(context, path, &text) {
-        return imported(context, path, &text, memory_error);
+        return imported(context, path, &text, memory_error, flags);
+    }
+    if PlanFlags::is_config(path, &text) {
+        return of_model();
     }
     let document: Document = toml::from_str(&text)
         .map_err(|error| Diagnostic::toml(path, &text, &error, &[]))
         .map_err(|error| kinds::misplaced(path, &text, &[InputKind::Plan], error))?;
     let folder = path.parent().unwrap_or(Path::new(""));
-    Reader { context, folder, file: Some((path, &text)), document: &document, memory_error }
-        .question()
+    // Lines of the file say nothing of keys that flags give.
+    let file = flags.is_empty().then_some((path, &text[..]));
+    let document = &flags.over(document);
+    Reader { context, folder, file, document, memory_error }.question()
 }
 
 /// The question of a launch script or a log of a training framework.
@@ -111,11 +138,12 @@ fn imported(
     path: &Path,
     text: &str,
     memory_error: MemoryError,
+    flags: &PlanFlags,
 ) -> Result<Question, Diagnostic> {
     let imported = import::of_text(context, path, text, &import::Given::default())?;
     let notes = imported.notes.iter().cloned().chain(imported.left_out_in_words());
     notes.for_each(|note| context.warn(note));
-    check(context, Path::new(""), &imported.document, memory_error)
+    check(context, Path::new(""), &flags.over(imported.document), memory_error)
 }
 
 /// Checks the question `document`, whose files lie in `folder`, as [`read`] does. Errors name the key.

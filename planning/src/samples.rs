@@ -32,7 +32,7 @@ const LEAST_TOKENS: u64 = 1_024;
 /// Nanoseconds of a second.
 const SECOND: f64 = 1e9;
 /// Tokens of the sequences of a model that is named, where none are given.
-const NAMED_SEQUENCE: u64 = 4_096;
+pub(crate) const NAMED_SEQUENCE: u64 = 4_096;
 /// Share of the peak that fused attention reaches on long samples on devices without 8-bit products: the middle
 /// of the 50 to 73 % published for an A100 (FlashAttention-2, arXiv 2307.08691, abstract). Their machine files
 /// have the rate at 2,048 tokens.

@@ -113,8 +113,8 @@ class Answer(Compiled):
 
     @property
     def headline(self) -> str:
-        """The answer in a sentence; a line for each setting where there are a few."""
-        return str(self.to_dict()["headline"])
+        """The answer in a sentence; a line for each setting where there are a few, and nothing of a list."""
+        return str(self.to_dict().get("headline", ""))
 
     @property
     def warnings(self) -> list[str]:

@@ -58,7 +58,7 @@ def test_changes_are_a_table(script: Path) -> None:
     areas = advice.changes.column("area")
     assert "recomputation" in areas
     assert len(set(areas)) == len(areas)
-    assert repr(advice).splitlines()[0].startswith("train: 8 a100-80g")
+    assert repr(advice).splitlines()[0].startswith(f"Change first: {advice.first.change} (")
     assert "<svg" in advice._repr_html_()
 
 

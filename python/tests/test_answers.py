@@ -543,6 +543,14 @@ def test_what_a_notebook_shows_is_well_formed(name: str) -> None:
         well_formed(answer.to_svg())
 
 
+@pytest.mark.parametrize("name", [name for name in MADE if name != "schedules"])
+def test_an_answer_begins_with_its_headline(name: str) -> None:
+    answer = MADE[name]()
+    headline = answer.headline.split()
+    assert headline and repr(answer).split()[: len(headline)] == headline
+    assert answer.to_dict()["headline"] == answer.headline
+
+
 def test_what_else_is_drawn_is_well_formed(answers: db.Answers) -> None:
     explained = simulated()
     for svg in (answers.to_svg(), answers.front_svg(), explained.explain_svg(), answers[0].to_svg()):

@@ -81,7 +81,7 @@ def test_files_of_a_simulation(command: doors.Command, tmp_path: Path) -> None:
     words = ["simulate", *FLAGS, *SIZE_FLAGS, "--schedule", "1f1b,zb-h1", "--json"]
     write: Saves = [
         ("--svg .svg", answers.save),
-        ("--html .html", answers.save),
+        ("--html .html", db.simulate(question(**SIZES), ["1f1b", "zb-h1"]).save),
         ("--pareto -front.svg", lambda path: path.write_text(answers.front_svg(), encoding="utf-8")),
         ("--explain-svg -why.svg", lambda path: path.write_text(answers.explain_svg(), encoding="utf-8")),
     ]

@@ -200,10 +200,33 @@ impl Answer {
     /// The checked cells by kind of evidence, but for those that are quoted from other tables; none of searches.
     #[must_use]
     pub fn totals(&self) -> Vec<Total> {
+        Total::of(&self.own_cells())
+    }
+
+    /// The cells of all tables but those that are quoted from others; none of searches.
+    fn own_cells(&self) -> Vec<&Cell> {
         let Self::Reproduced { tables, .. } = self else { return Vec::new() };
         let quotes = |one: &Reproduced| Table::named(one.table).is_some_and(Table::quotes);
         let own = tables.iter().filter(|one| !quotes(one) || tables.len() == 1);
-        Total::of(&own.flat_map(|one| &one.cells).collect::<Vec<_>>())
+        own.flat_map(|one| &one.cells).collect()
+    }
+
+    /// How many of the checked cells match, are missed as expected, and are not checked.
+    #[must_use]
+    pub fn headline(&self) -> String {
+        match self {
+            Self::Reproduced { .. } => {
+                let count = Count::of(self.own_cells());
+                let (matched, checked) = (count.matched, count.checked());
+                format!("{matched} of {checked} checked cells match{}.", count.rest())
+            }
+            Self::Beyond { tables, .. } => {
+                let cells = tables.iter().map(|one| one.cells.len()).sum::<usize>();
+                format!(
+                    "{cells} published bubble rates, each beside a searched order and its bound."
+                )
+            }
+        }
     }
 
     /// The totals of all tables as CSV, one line each; `None` where tables are missing.
@@ -240,7 +263,8 @@ impl Answer {
                 tables.iter().map(|one| titled(one.table, one.sheet())).collect()
             }
         };
-        all.into_iter().fold(Sheet::default(), Sheet::and).and(self.totals_sheet())
+        let all = all.into_iter().fold(Sheet::default(), Sheet::and).and(self.totals_sheet());
+        all.headed(&self.headline())
     }
 }
 
@@ -254,37 +278,32 @@ struct Named<'a> {
 
 impl Serialize for Answer {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let (Self::Reproduced { interrupted, .. } | Self::Beyond { interrupted, .. }) = *self;
+        let totals = self.totals();
+        let parts = 2 + usize::from(!totals.is_empty()) + usize::from(interrupted);
+        let mut answer = to.serialize_struct("Answer", parts)?;
+        answer.serialize_field("headline", &self.headline())?;
         match self {
-            Self::Reproduced { tables, interrupted } => {
+            Self::Reproduced { tables, .. } => {
+                let named = |one: &'static str, cell| Named { table: one, cell };
                 let cells = tables
                     .iter()
-                    .flat_map(|one| one.cells.iter().map(|cell| Named { table: one.table, cell }));
-                serialize_cells(to, &cells.collect::<Vec<_>>(), &self.totals(), *interrupted)
+                    .flat_map(|one| one.cells.iter().map(|cell| named(one.table, cell)));
+                answer.serialize_field("cells", &cells.collect::<Vec<_>>())?;
             }
-            Self::Beyond { tables, interrupted } => {
+            Self::Beyond { tables, .. } => {
                 let cells = tables.iter().flat_map(|one| &one.cells);
-                serialize_cells(to, &cells.collect::<Vec<_>>(), &self.totals(), *interrupted)
+                answer.serialize_field("cells", &cells.collect::<Vec<_>>())?;
             }
         }
+        if !totals.is_empty() {
+            answer.serialize_field("totals", &totals)?;
+        }
+        if interrupted {
+            answer.serialize_field("interrupted", &true)?;
+        }
+        answer.end()
     }
-}
-
-fn serialize_cells<S: Serializer>(
-    to: S,
-    cells: &[impl Serialize],
-    totals: &[Total],
-    interrupted: bool,
-) -> Result<S::Ok, S::Error> {
-    let parts = 1 + usize::from(!totals.is_empty()) + usize::from(interrupted);
-    let mut answer = to.serialize_struct("Answer", parts)?;
-    answer.serialize_field("cells", cells)?;
-    if !totals.is_empty() {
-        answer.serialize_field("totals", totals)?;
-    }
-    if interrupted {
-        answer.serialize_field("interrupted", &true)?;
-    }
-    answer.end()
 }
 
 /// Answers `question` with the tables it names. The tables are made side by side; if the host stops the

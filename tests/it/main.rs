@@ -61,6 +61,7 @@ mod plan_bars;
 mod plan_boundary;
 mod plan_experts;
 mod plan_fit;
+mod plan_flags;
 mod plan_frozen;
 mod plan_lengths;
 mod plan_machines;

@@ -25,7 +25,7 @@ pub fn sheet(sheet: &Sheet) -> String {
 }
 
 fn headline(line: &str) -> String {
-    format!("<p><b>{}</b></p>\n", escape(line))
+    format!("<p style=\"font-weight:bold;margin:6px 0\">{}</p>\n", escape(line))
 }
 
 fn table(header: &[String], rows: &[Vec<String>], best: &[usize]) -> String {

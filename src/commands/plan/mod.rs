@@ -12,6 +12,7 @@ use clap::Args;
 use draw::pictures::plan as pictures;
 use draw::text;
 use measured::memory_error;
+use planning::PlanFlags;
 use question::Context;
 
 use self::validate::Options;
@@ -26,6 +27,8 @@ const WIDTHS: [usize; 2] = [60, 200];
 
 const EXAMPLES: &str = "\
 Examples:
+  A model and a budget of tokens:
+    debubble plan config.json --tokens 1e12 --batch 1024 --machine h100,b200 --devices 512,1024
   Which machines, how many and how, for GPT-3 and 300 billion tokens:
     debubble plan scenarios/plan/gpt3.toml --svg plans.svg --html plans.html
   The cheapest plan, for those who run it:
@@ -70,9 +73,12 @@ it as a comment, and is printed as a note.";
 #[derive(Args)]
 #[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Plan {
-    /// The question; with --validate, files or folders of measurements
-    #[arg(value_name = "PLAN.toml|MEASURED..")]
+    /// The question, a launch script, or a model: a config.json or the name of one; with --validate, files or folders
+    /// of measurements
+    #[arg(value_name = "PLAN.toml|config.json|MEASURED..")]
     paths: Vec<PathBuf>,
+    #[command(flatten)]
+    keys: Keys,
     /// Hold the answer against that to another question, part by part: the set-ups that both ask for,
     /// or the plans to take
     #[arg(long, value_name = "OTHER.toml", conflicts_with_all = ["validate", "csv", "svg", "html", "export", "details"])]
@@ -86,9 +92,6 @@ pub struct Plan {
     /// Fit a machine to the iterations of a table, and print what that is worth
     #[arg(long, value_name = "MEASURED.csv", conflicts_with_all = ["validate", "paths", "against"])]
     fit: Option<PathBuf>,
-    /// With --fit: the machine to begin with, by name or file [default: the one of the column machine]
-    #[arg(long, value_name = "NAME|FILE", requires = "fit")]
-    machine: Option<String>,
     /// With --fit: write the machine
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.toml", requires = "fit")]
     #[arg(value_parser = files::output)]
@@ -122,6 +125,39 @@ pub struct Plan {
     export: Option<PathBuf>,
 }
 
+/// Keys of the question.
+#[derive(Args)]
+#[command(next_help_heading = "Question")]
+struct Keys {
+    /// Tokens to train on, such as 1e12
+    #[arg(long, value_name = "TOKENS", conflicts_with_all = ["validate", "fit"])]
+    tokens: Option<f64>,
+    /// Samples of a global batch
+    #[arg(long, value_name = "SAMPLES", conflicts_with_all = ["validate", "fit"])]
+    batch: Option<u64>,
+    /// Tokens of a sample [default: the positions of the config.json, at most 4096]
+    #[arg(long, value_name = "TOKENS", conflicts_with_all = ["validate", "fit"])]
+    sequence: Option<u64>,
+    /// Machines to choose from, by name or file; with --fit, the machine to begin with
+    #[arg(long, value_name = "NAME|FILE", value_delimiter = ',', conflicts_with = "validate")]
+    machine: Vec<String>,
+    /// Numbers of devices to choose from, of each machine
+    #[arg(long, value_name = "N", value_delimiter = ',', conflicts_with_all = ["validate", "fit"])]
+    devices: Vec<u64>,
+}
+
+impl Keys {
+    fn flags(&self) -> PlanFlags {
+        PlanFlags {
+            tokens: self.tokens,
+            batch: self.batch,
+            sequence: self.sequence,
+            machines: self.machine.clone(),
+            devices: self.devices.clone(),
+        }
+    }
+}
+
 impl Plan {
     /// Answers on `out`.
     pub fn run(self, out: &mut dyn Write) -> Result<Verdict, Error> {
@@ -133,19 +169,25 @@ impl Plan {
             return validate::run(&options, out);
         }
         if let Some(measured) = &self.fit {
-            let (machine, output) = (self.machine.as_deref(), self.output.as_deref());
+            let machine = match &self.keys.machine[..] {
+                [] => None,
+                [one] => Some(&one[..]),
+                _ => return Err(Error::question("--fit begins with one machine")),
+            };
+            let output = self.output.as_deref();
             let options = fit::Options { measured, machine, output, json: self.json };
             return fit::run(&options, out);
         }
         let [path] = &self.paths[..] else {
-            let message = "a plan takes one question: name a PLAN.toml";
+            let message = "a plan takes one question: name a PLAN.toml or a config.json";
             let cure = "such as `debubble plan scenarios/plan/gpt3.toml`; others are beside it";
             return Err(Error::question(message).with_help(cure));
         };
         let host = Host::listening();
         let context = Context::new(&host);
+        let flags = self.keys.flags();
         let ask = |path: &Path| {
-            let question = planning::read(&context, path, memory_error()?);
+            let question = planning::read_with(&context, path, memory_error()?, &flags);
             question.and_then(|question| plan(&context, question))
         };
         let planned = ask(path);
