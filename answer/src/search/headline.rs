@@ -7,10 +7,13 @@ use super::SearchRow;
 use super::joint_choice::gain;
 use crate::headline::MOST_SENTENCES;
 
-/// The objective of a row: of the order found, of the best published schedule, and its lower bound.
+/// The objective of a row: of the order found, of the schedule that it is compared with, and its lower bound.
 struct Values {
     found: Nanos,
+    /// The best published one, or the one that a recorded trainer runs.
     published: Option<(&'static str, Nanos)>,
+    /// Whether a recorded trainer runs it.
+    is_trainers: bool,
     bound: Option<Nanos>,
     /// Whether the recording or the replicas cannot tell the order from the published one.
     is_within_error: bool,
@@ -62,12 +65,18 @@ impl Values {
             return Self {
                 found: time(found.answer.value),
                 published,
+                is_trainers: false,
                 bound: found.bound.map(|bound| bound.cost),
                 is_within_error: interval.is_none_or(|[low, _]| low <= 0.0),
             };
         }
-        let sure =
-            |found, published, bound| Self { found, published, bound, is_within_error: false };
+        let sure = |found, published, bound| Self {
+            found,
+            published,
+            is_trainers: false,
+            bound,
+            is_within_error: false,
+        };
         if let Some(figures) = row.simulated.as_ref().and_then(|one| one.figures.as_ref()) {
             let published = figures.published.map(|(family, time)| (family.name(), time));
             return sure(figures.value, published, figures.bound);
@@ -80,21 +89,27 @@ impl Values {
             let published = choice.published.first().map(|one| (one.schedule, Nanos(one.cost_ns)));
             return sure(row.cost, published, choice.bound);
         }
-        let published = row.published().map(|one| (one.family.name(), one.cost));
-        let is_within_error = row.within_noise().is_some();
-        Self { is_within_error, ..sure(row.cost, published, Some(row.bound())) }
+        let trainers = row.trainer().map(|(runs, _)| runs);
+        let published = trainers.or(row.published()).map(|one| (one.family.name(), one.cost));
+        Self {
+            is_trainers: trainers.is_some(),
+            is_within_error: published.is_some_and(|(_, cost)| row.is_within_error(cost)),
+            ..sure(row.cost, published, Some(row.bound()))
+        }
     }
 
     fn against_published(&self) -> String {
+        let why = match self.is_trainers {
+            true => "which the trainer runs",
+            false => "the best published one that fits",
+        };
         match self.published {
             None => "where no published one fits".to_owned(),
-            Some((name, time)) if time <= self.found => {
-                format!("not shorter than {name}, the best published one that fits")
-            }
+            Some((name, time)) if time <= self.found => format!("not shorter than {name}, {why}"),
             Some((name, time)) => {
                 let error = if self.is_within_error { ", which is within the error" } else { "" };
                 let gain = format::percent(gain(self.found, time));
-                format!("{gain} shorter than {name}, the best published one that fits{error}")
+                format!("{gain} shorter than {name}, {why}{error}")
             }
         }
     }

@@ -23,6 +23,7 @@ use question::search::ObjectiveArg;
 use question::sheet::Sheet;
 use question::{Diagnostic, format};
 
+use super::joint_choice::gain;
 use super::{Improvements, JointChoice, Milestone, Simulated, Solved};
 use crate::front::Standing;
 
@@ -148,21 +149,25 @@ impl SearchRow {
     }
 
     /// The schedule that the trainer runs, and how much less time the order found takes, as a fraction.
-    #[allow(clippy::cast_precision_loss)]
     pub(super) fn trainer(&self) -> Option<(Published, f64)> {
         let runs = self.recorded.as_ref()?.runs?;
-        Some((runs, 1.0 - self.cost.0 as f64 / runs.cost.0.max(1) as f64))
+        Some((runs, gain(self.cost, runs.cost)))
     }
 
     /// The best published schedule and the gain of the order found, as a fraction, where the times of a
     /// recording cannot separate the two.
     #[must_use]
-    #[allow(clippy::cast_precision_loss)]
-    pub(super) fn within_noise(&self) -> Option<(&'static str, f64, f64)> {
+    fn within_noise(&self) -> Option<(&'static str, f64, f64)> {
         let published = self.searched.found.best_published()?;
         let uncertainty = self.recorded.as_ref()?.uncertainty;
-        let gain = 1.0 - self.cost.0 as f64 / published.cost.0.max(1) as f64;
-        (gain > 0.0 && gain <= uncertainty).then(|| (published.family.name(), gain, uncertainty))
+        let gain = gain(self.cost, published.cost);
+        self.is_within_error(published.cost).then(|| (published.family.name(), gain, uncertainty))
+    }
+
+    /// Whether the times of a recording cannot separate the order found from one of a larger `cost`.
+    pub(super) fn is_within_error(&self, cost: Nanos) -> bool {
+        let gain = gain(self.cost, cost);
+        self.recorded.as_ref().is_some_and(|one| gain > 0.0 && gain <= one.uncertainty)
     }
 
     /// The title of a drawing of it.

@@ -49,23 +49,35 @@ def losses(printed: str) -> list[float]:
     return [float(loss) for loss in re.findall(r"loss ([\d.]+)", printed)]
 
 
-def test_the_commands_of_the_page(tmp_path: Path) -> None:
+def page(folder: Path, first: int = 0, last: int = 4) -> list[str]:
+    """The output of the page's commands from number `first` to before `last`."""
     commands = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    printed = []
-    for command in commands:
-        words = command.replace("\\\n", " ").split()
-        printed.append(ran([part for word in words for part in python(word)], tmp_path))
-    own, table, searched, found = printed
-    # A W that waits past a whole backward adds the same terms in another order: 1e-8 of a gradient.
-    assert len(losses(own)) == 4 and losses(found) == pytest.approx(losses(own), abs=2e-6)
-    profile = db.Profile.from_file(tmp_path / "profile.toml")
+    assert len(commands) == 4
+    words = [command.replace("\\\n", " ").split() for command in commands[first:last]]
+    return [ran([part for word in line for part in python(word)], folder) for line in words]
+
+
+def check_profile(folder: Path, table: str, searched: str) -> None:
+    profile = db.Profile.from_file(folder / "profile.toml")
     assert (profile.stages, profile.microbatches, len(profile.chunks)) == (4, 8, 8)
     assert (profile.placement, profile.schedule) == ("looped", "1f1b-i")
     assert all(row.activation_bytes > 0 and row.backward_seconds > 0 for row in profile.chunks)
     assert "unknown" not in table
     assert "the trainer runs 1f1b-i" in searched
-    order = db.Schedule.from_file(tmp_path / "best.txt")
+    order = db.Schedule.from_file(folder / "best.txt")
     assert (order.stages, order.chunks, order.placement) == (4, 2, "looped")
+
+
+def test_the_profile_of_the_page_is_searched(tmp_path: Path) -> None:
+    check_profile(tmp_path, *page(tmp_path, 1, 3))
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_page(tmp_path: Path) -> None:
+    own, table, searched, found = page(tmp_path)
+    # A W that waits past a whole backward adds the same terms in another order: 1e-8 of a gradient.
+    assert len(losses(own)) == 4 and losses(found) == pytest.approx(losses(own), abs=2e-6)
+    check_profile(tmp_path, table, searched)
 
 
 def test_scripts_that_are_no_run_of_megatron(tmp_path: Path) -> None:
