@@ -246,7 +246,7 @@ class Plan {
     return [
       ...notes, ...answer.setups ? [words] : [],
       ...answer.svg && answer.rows.length > 1 ? [picture(answer.svg, "Days against dollars of all plans, with their error bars")] : [],
-      ...answer.taken.map((one, at) => make("p", at ? {} : { class: "holds" }, at ? one : `The plan to take: ${one}`)),
+      ...answer.taken.map((one, at) => make("p", at ? {} : { class: "holds" }, one)),
       table(answer.columns, answer.rows, answer.winner),
       ...answer.setups ? [] : [make("details", { class: "box" }, make("summary", {}, "The answer in words, and what its words mean"), words)],
       make("details", { class: "box" }, make("summary", {}, "Everything about each plan"), make("pre", { tabIndex: 0 }, answer.details)),

@@ -1,6 +1,6 @@
 // The tab "Search": the best order of passes for the question, and bubble against memory.
 
-import { button, make, picture, sheet } from "page/dom.js";
+import { button, headline, make, picture, sheet } from "page/dom.js";
 import { Fields, described } from "page/fields.js";
 import { bytes, saver } from "page/files.js";
 import * as figure from "page/figure9.js";
@@ -82,27 +82,11 @@ function isPlain(result) {
   return result.value_ns === undefined && !result.hardware;
 }
 
-/** What the order of `result` gains over the best named schedule, and how far from it any order can be. */
-function gained({ setting, memory_limit: limit, cost_ns: cost, bubble_rate: rate, bound_ns: bound, bound_rate: least, published, published_ns: other,
-  published_rate: known }, isOneOfMany) {
-  const where = isOneOfMany ? [setting, limit && `under ${limit}`].filter(Boolean).join(", ") : "";
-  const gain = published
-    ? cost < other
-      ? `${percent(1 - cost / other)} shorter than ${published} (${percent(known)}), the best named schedule that fits`
-      : `no shorter than ${published}, the best named schedule that fits`
-    : "no named schedule fits";
-  const far = bound < cost
-    ? `no such order is below ${percent(least)}: at most ${percent(1 - bound / cost)} of the step is left to gain`
-    : "proved: no such order is shorter";
-  return `${where ? `${where}: ` : ""}${percent(rate)} bubble, ${gain}; ${far}.`;
-}
-
 function parts(answer, verdicts, text) {
-  const gains = answer.results.filter(isPlain).map((one) => make("p", { class: "lead" }, gained(one, answer.results.length > 1)));
   const notes = (answer.warnings || []).map((one) => make("p", { class: "note" }, one));
   const front = answer.front ? [picture(answer.front, "Bubble rate against peak memory of the orders found and the best published ones")] : [];
   return [
-    ...gains, ...notes, ...sheet(answer.sheet),
+    ...headline(answer.sheet), ...notes, ...sheet(answer.sheet),
     make("div", { class: "buttons" }, saver("Table as CSV", "search.csv", () => answer.csv)),
     ...front, ...answer.found.map((one, at) => order(one, verdicts[at], text)),
   ];

@@ -15,21 +15,16 @@ const text = (opened, selector) => opened.page.$eval(selector, (one) => one.text
 const groups = (opened) => opened.page.$$eval(".results tbody", (all) => all.map((body) =>
   [...body.querySelectorAll(".name")].map((one) => one.textContent)));
 
-/** What the headline must say of the question `scenario`, by the command line alone. @param {string} scenario */
-function expected(scenario) {
-  const { results } = json("simulate", file("headline.toml", scenario), "--json");
-  const base = results.find((/** @type {any} */ one) => one.schedule === "1f1b").span_ns;
-  const fit = results.filter((/** @type {any} */ one) => one.fits !== false && one.measured_updates === undefined);
-  const [best] = fit.toSorted((/** @type {any} */ a, /** @type {any} */ b) => a.span_ns - b.span_ns);
-  return { name: best.schedule, bubble: `${(100 * best.bubble_rate).toFixed(2)} % bubble`, faster: `${(base / best.span_ns).toFixed(2)}x as fast as 1f1b` };
-}
+/** The headline of the command line for the question `scenario` about `schedules`, or its own. @param {string} scenario @param {string[]} schedules */
+const expected = (scenario, ...schedules) => json("simulate", file("headline.toml", scenario), ...schedules, "--json").headline;
 
-onPage("the headline says which schedule is the best that fits, and by how much", { link: { view: "play", scenario: FIRST } }, async (opened) => {
-  const said = await text(opened, ".headline .lead");
-  const { name, bubble, faster } = expected(FIRST);
-  assert.equal(name, "zb-v");
-  assert.equal(said, `Best that fits: ${name}, ${bubble}, peak 31.50 GiB of 32 GiB, ${faster}.`);
-  assert.equal(await text(opened, ".results tr.taken .name"), name);
+onPage("the headline says which of all schedules is the best that fits, and by how much", { link: { view: "play", scenario: FIRST } }, async (opened) => {
+  const shown = (await opened.answer("simulate")).headline, all = expected(FIRST, "--schedule", "all");
+  assert.equal(shown, expected(FIRST));
+  assert.match(shown, /^Best that fits, of these 5 schedules: zb-v, 2\.52 % bubble, .* 1\.27 times as fast as 1f1b\.$/);
+  assert.equal(await text(opened, ".headline .lead"), all);
+  assert.match(all, /^Best that fits, of the \d+ schedules that apply: zb-auto, /);
+  assert.equal(await text(opened, ".results tr.taken .name"), "zb-v");
   assert.equal((await opened.page.$$(".results .badge")).length, 1);
   // The table has what answers the question, and the rest on demand.
   const columns = () => opened.page.$$eval(".results thead th", (all) => all.map((one) => one.textContent));
@@ -44,7 +39,9 @@ onPage("the headline says which schedule is the best that fits, and by how much"
 onPage("a schedule that breaks the limit is not the best, and 'fits only' leaves it out", { link: { view: "play", scenario: FIRST } }, async (opened) => {
   const fastest = FIRST.replace(/^schedule = .*$/m, 'schedule = ["1f1b", "zb-2p"]');
   await opened.follow({ view: "play", scenario: fastest });
-  assert.match(await text(opened, ".headline .lead"), /^Best that fits: 1f1b, /);
+  assert.match((await opened.answer("simulate")).headline, /^Best that fits, of these 2 schedules: 1f1b, /);
+  assert.match(await text(opened, ".headline .lead"), /schedules that apply: zb-auto, /);
+  assert.equal((await opened.page.$$(".results .badge")).length, 1);
   await (await opened.named("checkbox", "fits only").waitHandle()).click();
   await opened.rest();
   assert.deepEqual(await groups(opened), [["1f1b"]]);
@@ -59,7 +56,7 @@ onPage("asynchronous schedules stand apart, and are neither the best nor on the 
   await opened.follow({ view: "play", scenario });
   const { results } = await opened.answer("simulate");
   assert.ok(results[0].bubble_rate < results[2].bubble_rate, "pipedream would win");
-  assert.match(await text(opened, ".headline .lead"), /^Best that fits: zb-h1, /);
+  assert.match((await opened.answer("simulate")).headline, /^Best that fits, of these 3 schedules: zb-h1, /);
   assert.deepEqual(await groups(opened), [["1f1b", "zb-h1"], ["pipedream"]]);
   assert.match(await text(opened, ".results .apart"), /older weights.*do not compare/);
   await page.$$eval("summary", (all) => all.find((one) => one.textContent?.startsWith("All schedules"))?.click());
@@ -103,7 +100,8 @@ onPage("a search completes the headline, with its bound", {}, async (opened) => 
   assert.equal(await opened.chosen(), "Search");
   const { results: [result] } = await opened.answer("search");
   const said = await text(opened, "#search .lead");
-  assert.ok(said.startsWith(`${(100 * result.bubble_rate).toFixed(2)} % bubble, `) && said.includes(result.published), said);
+  assert.equal(said, (await opened.answer("search")).headline);
+  assert.ok(said.includes(`: ${(100 * result.bubble_rate).toFixed(2)} % bubble, `) && said.includes(result.published), said);
   await opened.choose("Play");
   assert.equal(await text(opened, ".headline .lead"), lead);
   const bound = result.gap_ns === 0 ? "no such order is below that" : `no such order is below ${(100 * result.bound_rate).toFixed(2)} %`;
@@ -113,6 +111,20 @@ onPage("a search completes the headline, with its bound", {}, async (opened) => 
   await opened.page.keyboard.press("ArrowRight");
   await opened.rest();
   assert.equal(await opened.page.$eval(".headline .further", (one) => one.checkVisibility()), false);
+});
+
+onPage("a schedule that beats those that are shown is named, and shown by a button", {}, async (opened) => {
+  const { examples } = await opened.examples();
+  const scenario = examples[0].text.replace(/^memory-limit = .*$/m, 'memory-limit = "3GiB"');
+  await opened.follow({ view: "play", scenario });
+  const { results, applicable } = await opened.answer("simulate"), [best] = applicable.best;
+  assert.ok(results.every((/** @type {any} */ one) => one.schedule !== best), best);
+  assert.ok((await text(opened, ".headline .lead")).includes(`: ${best}, `));
+  await opened.press(`Show ${best}`);
+  await opened.rest();
+  assert.equal(await text(opened, ".results tr.taken .name"), best);
+  const buttons = await opened.page.$$eval(".headline button", (all) => all.map((one) => one.textContent ?? ""));
+  assert.ok(!buttons.some((one) => one.startsWith("Show ")), buttons.join());
 });
 
 onPage("the page says what it is, and its title follows the question", {}, async (opened) => {

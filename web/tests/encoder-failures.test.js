@@ -53,7 +53,7 @@ onPage("the example of the tab Encoder is answered as on the command line, with 
   await ask(opened, "encoder", PLACE);
   const answer = await opened.answer("encoder");
   agrees(answer.answer, json("encoder", file("vit.toml", examples[0].text), "--json"), examples[0].title);
-  assert.match(await text(opened, "#encoder .answer .lead"), /The fastest is \S+ with the encoder in the bubbles of all stages: a step takes .* That is [\d.]+ % more steps in a time/);
+  assert.match(await text(opened, "#encoder .answer .lead"), /Shortest step: \S+ with the encoder in the bubbles of all stages: a step of .*, [\d.]+ % more steps per hour/);
   assert.ok(await opened.page.$("#encoder .answer .picture svg"));
   assert.match(answer.operations, /^stage,operation,first_layer,layers,start_ns,end_ns\n/);
   const all = await buttons(opened, "encoder");
@@ -81,7 +81,7 @@ onPage("dead workers of the question of Play are rerouted at first sight, as on 
   const { examples } = await opened.examples();
   const expected = json("failures", file("first.toml", examples[0].text), "--data-parallel", "4", "--json");
   agrees((await opened.answer("failures")).answer, expected, "the first example");
-  assert.match(await text(opened, "#failures .answer .lead"), /With worker 0\.\d dead and its passes rerouted to peers, \S+ with \S+ backwards has the shortest step: .* % longer than/);
+  assert.match(await text(opened, "#failures .answer .lead"), /With one worker dead where it costs most, \S+ with \S+ backwards has the shortest step that fits: .* % longer than/);
   const all = await buttons(opened, "failures");
   assert.ok(all.includes("JSON") && all.includes("CSV") && !all.includes("Picture"), all.join());
 });
