@@ -21,17 +21,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "debubble.exe" if os.name == "nt" else "debubble"
-BUILD = [
-    "--profile",
-    "dist",
-    "--locked",
-    "--package",
-    "debubble",
-    "--bin",
-    "debubble",
-    "--features",
-    "parquet",
-]
+_PARTS = ["--locked", "--package", "debubble", "--bin", "debubble", "--features", "debubble/parquet"]
+BUILD = ["--profile", "dist", *_PARTS]
 OLD_GLIBC = "2.17"
 MACS = ["aarch64-apple-darwin", "x86_64-apple-darwin"]
 
@@ -80,6 +71,12 @@ def build() -> Path:
         return folder / host / "dist" / NAME
     _run(["cargo", "build", *BUILD])
     return folder / "dist" / NAME
+
+
+def build_both() -> Path:
+    """Builds command line and extension at once, as `make` does; where they are."""
+    _run(["cargo", "build", "--release", *_PARTS, "--package", "debubble-python", "--lib"])
+    return _folder() / "release"
 
 
 def add(wheel: Path, program: Path) -> None:

@@ -1,9 +1,9 @@
-"""Packs the Python package as a wheel, with what cargo has built for the tests: extension and command line.
+"""Packs the Python package as a wheel, with what cargo has built: extension and command line.
 
     python python/tools/pack.py target/debug FOLDER
 
-For trying the package in clean environments without building it once more. What is handed out is built by
-maturin, optimised and for older systems: `make wheel`.
+For `pip install .`, and for trying the package in clean environments with the build of the tests. What is handed out
+is built by maturin, optimised and for older systems: `make wheel`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import sys
 import sysconfig
 import zipfile
 from pathlib import Path
+from typing import Optional
 
 import command
 
@@ -27,6 +28,12 @@ def value(file: str, key: str) -> str:
     found = re.search(rf"^{key} = (.+)$", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
     assert found, f"{file} has no {key}"
     return found[1]
+
+
+def described(info: Path) -> dict[str, bytes]:
+    """The files of the folder `info` of a package that describe it, by their path within it."""
+    paths = [path for path in info.rglob("*") if path.is_file() and path.name not in ("RECORD", "WHEEL")]
+    return {path.relative_to(info).as_posix(): path.read_bytes() for path in sorted(paths)}
 
 
 def metadata(number: str) -> str:
@@ -46,13 +53,14 @@ def files(built: Path) -> dict[str, bytes]:
     return found
 
 
-def pack(built: Path, folder: Path) -> Path:
-    """Writes the wheel into the folder."""
+def pack(built: Path, folder: Path, about: Optional[dict[str, bytes]] = None) -> Path:
+    """Writes the wheel into the folder; `about` are the files that describe the package."""
     number: str = json.loads(value("Cargo.toml", "version"))
     tag = "cp39-abi3-" + sysconfig.get_platform().replace("-", "_").replace(".", "_")
     all_files = files(built)
     info = f"debubble-{number}.dist-info"
-    all_files[f"{info}/METADATA"] = metadata(number).encode()
+    about = about or {"METADATA": metadata(number).encode()}
+    all_files.update({f"{info}/{name}": data for name, data in about.items()})
     wheel = f"Wheel-Version: 1.0\nGenerator: pack.py\nRoot-Is-Purelib: false\nTag: {tag}\n"
     all_files[f"{info}/WHEEL"] = wheel.encode()
     record = []

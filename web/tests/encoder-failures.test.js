@@ -89,7 +89,7 @@ onPage("dead workers of the question of Play are rerouted at first sight, as on 
 onPage("policies are compared, and the command that is copied asks the same", { link: { view: "failures", scenario: SCENARIO, failures: 'data-parallel = 3\ndead = ["0.1", "1.3"]\nmtbf = "7200s"\n' } }, async (opened) => {
   const { page } = opened;
   await ask(opened, "failures", REROUTE);
-  assert.match(await text(opened, "#failures .answer"), /With workers 0\.1, 1\.3 dead and their passes.*In the long run the policy \S+ has the most goodput/s);
+  assert.match(await text(opened, "#failures .answer"), /With workers 0\.1, 1\.3 dead, .*In the long run \S+ with \S+ backwards and the policy \S+ does the most steps/s);
   const command = await copied(opened, "failures", "Copy for the command line");
   const [, scenario, last] = /** @type {string[]} */ (/^cat > scenario.toml <<'END'\n(.*)\nEND\n(.*)\n$/s.exec(command));
   const words = last.replace("scenario.toml", file("copied.toml", scenario)).split(" ");

@@ -19,14 +19,18 @@ impl Answers {
         if settings.len() > MOST_SENTENCES {
             return counted(&settings);
         }
-        let set = |count: usize| match self.all {
-            true => format!("the {count} schedules that apply"),
-            false => format!("these {count} schedules"),
+        let set = |setting: &[Outcome]| {
+            let count = synchronous(setting).count();
+            let kind = if count < setting.len() { "synchronous " } else { "" };
+            match self.all {
+                true => format!("the {count} {kind}schedules that apply"),
+                false => format!("these {count} {kind}schedules"),
+            }
         };
         let lines = settings.iter().map(|setting| {
             let name = setting[0].case.setting.as_ref();
             let name = name.map_or_else(String::new, |name| format!("{name}: "));
-            name + &sentence(setting, &set(synchronous(setting).count()))
+            name + &sentence(setting, &set(setting))
         });
         lines.collect::<Vec<_>>().join("\n")
     }
