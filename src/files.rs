@@ -1,17 +1,63 @@
 //! Writing files: always whole ones, and never into a folder that is not there.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use clap::builder::TypedValueParser;
+use clap::{Arg, Command};
 use question::quote;
 
 use crate::error::Error;
 
 /// Reads the name of a file that is to be written, and refuses it at once where it cannot be: nothing
-/// is computed for a file that has no folder.
-pub fn output(name: &str) -> Result<PathBuf, String> {
+/// is computed for a file that has no folder, or whose name ends as another form than that of the flag's `FILE.svg`.
+#[derive(Clone)]
+pub struct Output;
+
+impl TypedValueParser for Output {
+    type Value = PathBuf;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<PathBuf, clap::Error> {
+        let names = arg.and_then(Arg::get_value_names).unwrap_or_default();
+        // A flag with a choice of forms looks at the ending itself.
+        let name = names.first().filter(|name| !name.contains('|'));
+        let form = name.and_then(|name| name.rsplit_once('.')).map(|(_, form)| form.to_owned());
+        let parse = move |name: &str| output(name, form.as_deref());
+        parse.parse_ref(command, arg, value)
+    }
+}
+
+/// Endings of the forms that are written, and of those that people may expect.
+const FORMS: [&str; 15] = [
+    "cert", "csv", "eps", "gif", "html", "jpeg", "jpg", "json", "parquet", "pdf", "png", "svg",
+    "toml", "webp", "xlsx",
+];
+
+/// That `path` ends as another form than `form`, with the hint.
+fn other_form(path: &Path, form: &str) -> Option<String> {
+    let end = path.extension()?.to_str()?.to_ascii_lowercase();
+    let is_other = end != form && FORMS.contains(&&end[..]);
+    let convert = match (form, &end[..]) {
+        ("svg", "png" | "pdf" | "eps") => {
+            format!(" and convert it, such as with `rsvg-convert -f {end} -o FILE.{end} FILE.svg`")
+        }
+        _ => String::new(),
+    };
+    is_other.then(|| format!("a .{form} file is written, not .{end}: name it FILE.{form}{convert}"))
+}
+
+fn output(name: &str, form: Option<&str>) -> Result<PathBuf, String> {
     let path = Path::new(name);
+    if let Some(message) = form.and_then(|form| other_form(path, form)) {
+        return Err(message);
+    }
     if name.is_empty() {
         return Err("it is empty: give the name of a file".to_owned());
     }

@@ -55,7 +55,7 @@ pub struct Compare {
     json: bool,
     /// Write a picture of both timelines, on one time axis
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     svg: Option<PathBuf>,
     #[command(flatten)]
     drawn: Pictures,

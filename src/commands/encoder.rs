@@ -56,15 +56,15 @@ pub struct Encoder {
     json: bool,
     /// Write the table as CSV, with the keys of the JSON as columns
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     csv: Option<PathBuf>,
     /// Write when each pass and each run of layers begins and ends in the shortest step with the encoder in bubbles
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     operations: Option<PathBuf>,
     /// Write a picture of that step
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     svg: Option<PathBuf>,
     #[command(flatten)]
     drawn: Pictures,

@@ -55,7 +55,7 @@ pub struct Import {
     #[command(flatten)]
     runs: Runs,
     /// Write the question to a file
-    #[arg(long, short, help_heading = OUTPUT, value_name = "FILE.toml", value_parser = files::output)]
+    #[arg(long, short, help_heading = OUTPUT, value_name = "FILE.toml", value_parser = files::Output)]
     output: Option<PathBuf>,
 }
 

@@ -44,7 +44,7 @@ pub struct Profile {
     recordings: Vec<PathBuf>,
     /// Write the profile, for --profile of `simulate`, `sweep` and `search`
     #[arg(long, short, help_heading = OUTPUT, value_name = "FILE.toml")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     output: Option<PathBuf>,
     /// Print one JSON object instead of a table
     #[arg(long, help_heading = OUTPUT)]

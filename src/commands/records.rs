@@ -82,7 +82,7 @@ pub struct Records {
     date: Option<String>,
     /// Write the table as CSV
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
-    #[arg(value_parser = files::output, conflicts_with_all = ["check", "add", "search", "scenario"])]
+    #[arg(value_parser = files::Output, conflicts_with_all = ["check", "add", "search", "scenario"])]
     csv: Option<PathBuf>,
     /// Print one JSON object instead of text
     #[arg(long, help_heading = OUTPUT, conflicts_with = "scenario")]

@@ -69,11 +69,11 @@ pub struct Rl {
     json: bool,
     /// Write the phases as CSV, with the keys of the JSON as columns
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     csv: Option<PathBuf>,
     /// Write a picture of the phases
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     svg: Option<PathBuf>,
     #[command(flatten)]
     drawn: Pictures,

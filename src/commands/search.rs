@@ -96,38 +96,38 @@ pub struct Search {
     keys: SearchKeys,
     /// Write what a third party can check with `debubble verify`; one search only
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.toml")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     certificate: Option<PathBuf>,
     /// Write the order as text, for torch (.csv) or for Primus (.json), by how the name ends; one search only
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.txt|.csv|.json")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     export: Option<PathBuf>,
     /// Write the question with what --vary has chosen, for `debubble simulate` beside the schedule; one search
     /// only
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.toml", requires = "vary")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     export_scenario: Option<PathBuf>,
     /// Write the order as an integer program in CPLEX LP format; one search only
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.lp")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     write_lp: Option<PathBuf>,
     /// Write the order as an integer program in free MPS format; one search only
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.mps")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     write_mps: Option<PathBuf>,
     /// Write a picture of the timelines, on one time axis
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     svg: Option<PathBuf>,
     #[command(flatten)]
     drawn: Pictures,
     /// Write a picture of the bubble against peak memory
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     pareto: Option<PathBuf>,
     /// Write the table as CSV
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     csv: Option<PathBuf>,
     /// Print one JSON object instead of a table
     #[arg(long, help_heading = OUTPUT)]

@@ -355,3 +355,31 @@ fn files_that_another_file_names_are_not_quoted() {
     let output = debubble(["encoder", &named]);
     assert!(String::from_utf8_lossy(&output.stderr).contains("hiddenkey"));
 }
+
+/// A name that ends as another form than the flag writes is refused before anything is computed.
+#[test]
+fn files_of_another_form_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let times = "--stages 2 --microbatches 2 --forward 1ms --backward 2ms";
+    let commands = [
+        (format!("simulate {times} --schedule 1f1b"), "svg", "svg"),
+        (format!("simulate {times} --schedule 1f1b"), "pareto", "svg"),
+        (format!("simulate {times} --schedule 1f1b"), "html", "html"),
+        (format!("search {times}"), "csv", "csv"),
+        (format!("failures {times} --schedule 1f1b --data-parallel 2"), "csv", "csv"),
+        ("plan scenarios/plan/gpt3.toml".to_owned(), "html", "html"),
+        ("fsdp".to_owned(), "svg", "svg"),
+    ];
+    for (line, flag, form) in commands {
+        for end in ["png", "PDF", "json", "xlsx"] {
+            let path = folder.path().join(format!("picture.{end}"));
+            let output = run(&format!("{line} --{flag} {}", path.display()));
+            let end = end.to_ascii_lowercase();
+            refused(&output, &[&format!("a .{form} file is written, not .{end}"), flag]);
+            assert!(!path.exists());
+        }
+    }
+    let own = folder.path().join("own.picture");
+    run(&format!("simulate {times} --schedule 1f1b --svg {}", own.display()));
+    assert!(fs::read_to_string(own).unwrap().starts_with("<svg"));
+}

@@ -75,7 +75,7 @@ impl Details {
 }
 
 /// The legend for the staircase.
-const FRONT: &str = "Pareto front: nothing is better in both";
+const FRONT: &str = "Pareto front: nothing that fits is better in both";
 /// The legend for the largest x that is allowed.
 const LIMIT: &str = "memory limit";
 /// The legend for points that are dominated.
@@ -144,11 +144,13 @@ fn legend(scatter: &Scatter, drawn: &[&ScatterPanel]) -> Vec<(Key, String)> {
     let is_drawn = |index: usize| {
         drawn.iter().any(|panel| panel.series.get(index).is_some_and(|own| !own.is_empty()))
     };
-    let series = scatter.series.iter().enumerate().filter(|(index, _)| is_drawn(*index));
+    // A name beside each point says what a legend would.
+    let unnamed = scatter.series.iter().enumerate().filter(|_| !scatter.named);
+    let series = unnamed.filter(|(index, _)| is_drawn(*index));
     let series = series.map(|(index, name)| (Key::Series(index), name.clone()));
     let limited = drawn.iter().any(|panel| panel.limit.is_some());
     let others = [
-        (has(Standing::OnFront), Key::Front, FRONT),
+        (drawn.iter().any(|panel| panel.front().len() > 1), Key::Front, FRONT),
         (has(Standing::Beaten), Key::Standing(Standing::Beaten), BEATEN),
         (limited, Key::Limit, LIMIT),
         (has(Standing::OverLimit), Key::Standing(Standing::OverLimit), DOES_NOT_FIT),
@@ -244,7 +246,9 @@ fn draw_panel(
     let axes = panels::draw_axes(cell, &panel.title, x, y.clone(), scatter.scale)?;
     let at = |mark: &Mark| panels::place(&axes, cell, &(mark.x, mark.y));
     let [left, right] = x.ends();
-    let steps = staircase(&panel.front(), (right, y.end));
+    // What no point keeps is no part of the front.
+    let front_end = panel.limit.map_or(right, |limit| limit.min(right));
+    let steps = staircase(&panel.front(), (front_end, y.end));
     let steps: Vec<Point> = steps.iter().map(|point| panels::place(&axes, cell, point)).collect();
     let bounds = [(left, y.end), (right, y.start)];
     let bounds = bounds.map(|corner| panels::place(&axes, cell, &corner));
@@ -255,7 +259,7 @@ fn draw_panel(
     // Where many are at the same pixels, one is drawn; the best on top.
     let (mut drawn, mut spots) = (BTreeSet::new(), Vec::new());
     for is_front in [false, true] {
-        if is_front && panel.marks().any(|mark| mark.standing.is_on_front()) {
+        if is_front && !steps.is_empty() {
             cell.draw(&PathElement::new(steps.clone(), INK.stroke_width(1)))?;
         }
         for (index, marks) in panel.series.iter().enumerate() {
@@ -316,6 +320,9 @@ fn spot(
 
 /// The border of the region that `front` beats, up to the corner `end`.
 fn staircase(front: &[(f64, f64)], end: (f64, f64)) -> Vec<(f64, f64)> {
+    if front.len() < 2 {
+        return Vec::new();
+    }
     let mut level = end.1;
     let mut steps = Vec::with_capacity(2 * front.len() + 1);
     for &(x, y) in front {
@@ -334,6 +341,7 @@ mod tests {
 
     #[test]
     fn stairs_go_down_to_each_point_and_then_across() {
+        assert_eq!(staircase(&[(1.0, 5.0)], (4.0, 9.0)), [], "a point is no line");
         let steps = staircase(&[(1.0, 5.0), (3.0, 2.0)], (4.0, 9.0));
         assert_eq!(steps, [(1.0, 9.0), (1.0, 5.0), (3.0, 5.0), (3.0, 2.0), (4.0, 2.0)]);
     }
@@ -395,7 +403,7 @@ mod tests {
         one.panels[0].series[1][0].standing = Standing::OverLimit;
         one.panels[0].series[2][0].standing = Standing::NotCompared;
         let drawn = svg(&one).unwrap();
-        assert_eq!(stairs(&drawn), 3);
+        assert!(stairs(&drawn) < 3 && !drawn.contains(FRONT), "one point is left");
         for text in [DOES_NOT_FIT, "asynchronous"] {
             assert_eq!(drawn.matches(&format!("\n{text}\n")).count(), 1, "{text}");
         }
@@ -412,11 +420,18 @@ mod tests {
         for text in [FRONT, LIMIT, BEATEN] {
             assert_eq!(drawn.matches(&format!("\n{text}\n")).count(), 1, "{text}");
         }
-        // Each name stands at its point and in the legend, with a marker at both.
+        // Each name stands at its point, and not in the legend.
         for text in ["1f1b", "zb-h1", "zb-2p"] {
-            assert_eq!(drawn.matches(&format!("\n{text}\n")).count(), 2, "{text}");
+            assert_eq!(drawn.matches(&format!("\n{text}\n")).count(), 1, "{text}");
         }
-        assert_eq!(drawn.matches("<circle").count(), 2);
+        assert_eq!(drawn.matches("<circle").count(), 1);
+        // The front ends at the limit: to the right of it nothing is a choice.
+        let front = |svg: &str| {
+            let lines = svg.lines().filter(|line| line.starts_with("<polyline"));
+            lines.max_by_key(|line| line.matches(',').count()).unwrap().to_owned()
+        };
+        one.panels[0].limit = Some(3.5);
+        assert_ne!(front(&svg(&one).unwrap()), front(&drawn));
     }
 
     #[test]

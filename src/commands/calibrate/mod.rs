@@ -99,7 +99,7 @@ pub struct Calibrate {
     pin: bool,
     /// Write the profile there
     #[arg(long, help_heading = OUTPUT, value_name = "PROFILE.toml")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     out: Option<PathBuf>,
     /// Something to be remembered with the profile
     #[arg(long, help_heading = OUTPUT, value_name = "TEXT")]

@@ -151,7 +151,7 @@ pub struct Execute {
     pub(super) json: bool,
     /// Write a table as CSV
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     pub(super) csv: Option<PathBuf>,
     /// Write how long passes took, by how many stages were at work meanwhile: a tenth of them at most,
     /// half, and nine tenths
@@ -159,15 +159,15 @@ pub struct Execute {
     pub(super) passes: Option<PathBuf>,
     /// Write the measured timeline for `debubble compare`; one schedule and setting only
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.json")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     pub(super) timeline: Option<PathBuf>,
     /// Write the measured timeline for Perfetto or chrome://tracing; one schedule and setting only
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.json")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     pub(super) trace: Option<PathBuf>,
     /// Write a picture of the simulated and measured timelines, on one time axis
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     pub(super) svg: Option<PathBuf>,
     #[command(flatten)]
     pub(super) drawn: Pictures,

@@ -84,15 +84,15 @@ pub struct Fsdp {
     json: bool,
     /// Write the rows as CSV, with the keys of the JSON as columns
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     csv: Option<PathBuf>,
     /// Write a picture of the bubble over the minibatch size
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     svg: Option<PathBuf>,
     /// Write a picture of the first minibatch, layer by layer; one setting only
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     timeline: Option<PathBuf>,
     #[command(flatten)]
     drawn: Pictures,

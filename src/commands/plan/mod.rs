@@ -94,7 +94,7 @@ pub struct Plan {
     fit: Option<PathBuf>,
     /// With --fit: write the machine
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.toml", requires = "fit")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     output: Option<PathBuf>,
     /// Print one JSON object instead of tables
     #[arg(long, help_heading = OUTPUT)]
@@ -105,19 +105,19 @@ pub struct Plan {
     details: bool,
     /// Write the plans, or the rows of --validate, as CSV
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv", conflicts_with = "fit")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     csv: Option<PathBuf>,
     /// Write a picture of days against dollars, with the Pareto front; with --validate of predicted
     /// against measured steps
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg", conflicts_with = "fit")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     svg: Option<PathBuf>,
     #[command(flatten)]
     drawn: Pictures,
     /// Write all of it as one page for a browser
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.html")]
     #[arg(conflicts_with_all = ["validate", "fit"])]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     html: Option<PathBuf>,
     /// Write the plan to take for Megatron-LM, torchtitan and `debubble simulate`
     #[arg(long, help_heading = OUTPUT, value_name = "FOLDER")]

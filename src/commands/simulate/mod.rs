@@ -106,7 +106,7 @@ pub struct Simulate {
     explain: bool,
     /// Write a picture of what each change would save; explains too
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     explain_svg: Option<PathBuf>,
     /// Print one JSON object instead of tables
     #[arg(long, help_heading = OUTPUT)]
@@ -125,28 +125,28 @@ pub struct Simulate {
     sort: Option<Sort>,
     /// Write a picture of bubble rate against peak activation memory, with the Pareto front
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     pareto: Option<PathBuf>,
     /// Draw the timelines in the terminal
     #[arg(long, help_heading = OUTPUT, value_enum, default_value_t = Draw::Auto)]
     gantt: Draw,
     /// Write a picture of the timelines, on one time axis
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     svg: Option<PathBuf>,
     #[command(flatten)]
     drawn: Pictures,
     /// Write a page that zooms into the timelines, with memory and links, for a browser
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.html")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     html: Option<PathBuf>,
     /// Write the timeline for Perfetto or chrome://tracing; one schedule and setting only
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.json")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     trace: Option<PathBuf>,
     /// Write the timeline for `debubble compare`; one schedule and setting only
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.json")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     timeline: Option<PathBuf>,
 }
 

@@ -73,7 +73,7 @@ pub struct Sweep {
     /// Where the rows go, one per question: CSV, or Parquet if the name ends in .parquet; with --svg they need
     /// not go anywhere
     #[arg(long, help_heading = OUTPUT, value_name = "FILE", required_unless_present = "svg")]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     out: Option<PathBuf>,
     /// Answer one of COUNT nearly equal parts of the questions
     #[arg(long, help_heading = OUTPUT, value_name = "NUMBER/COUNT")]
@@ -90,13 +90,13 @@ pub struct Sweep {
     /// memory where no axis has numbers
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
     #[arg(conflicts_with_all = ["shard", "merge", "slurm"])]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     svg: Option<PathBuf>,
     /// Draw the bubble over an axis: a line per schedule, a panel for each setting and value of the
     /// other axes
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
     #[arg(conflicts_with_all = ["shard", "merge", "slurm"])]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     plot: Option<PathBuf>,
     /// The axis of the picture [default: the last one of numbers]
     #[arg(long, help_heading = OUTPUT, value_name = "KEY", requires = "plot")]
@@ -110,7 +110,7 @@ pub struct Sweep {
     /// another question, with the front of the rows that no other row of it beats in both
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
     #[arg(conflicts_with_all = ["shard", "merge", "slurm"])]
-    #[arg(value_parser = files::output)]
+    #[arg(value_parser = files::Output)]
     plot_pareto: Option<PathBuf>,
     #[command(flatten)]
     drawn: Pictures,
