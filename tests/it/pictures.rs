@@ -420,7 +420,7 @@ fn a_search_draws_the_bound_that_it_proves() {
     let svg = fs::read_to_string(&path).unwrap();
     let [cost, bound] = ["cost_ns", "bound_ns"].map(|name| found[name].as_f64().unwrap() / 1e6);
     assert!(cost > bound, "{found}");
-    assert!(svg.contains(&format!("span {cost:.3} ms; dashed: no order below {bound:.3} ms")));
+    assert!(svg.contains(&format!("span {cost:.3} ms; dashed: lower bound {bound:.3} ms")));
     // Dashes of two pixels, and nothing else is drawn with them.
     assert!(svg.matches("stroke=\"#222222\" stroke-width=\"2\"").count() > 5);
 }

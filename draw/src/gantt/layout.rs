@@ -88,7 +88,7 @@ impl Layout {
             bound.is_some() && self.figures(chart, figures).1 != figures
         });
         if is_cut {
-            self.add_note("dashed: no order ends before");
+            self.add_note("dashed: lower bound of the span of a stage, or of the end");
         }
     }
 

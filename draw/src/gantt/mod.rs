@@ -7,7 +7,6 @@ mod layout;
 mod legend;
 mod style;
 
-use pipeline::Nanos;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;
@@ -18,7 +17,7 @@ use self::boxes::{Numbers, draw_copies, draw_merged, draw_patch, patches, sample
 pub use self::chart::Chart;
 use self::layout::{Layout, step, unit};
 use self::legend::Legend;
-pub use self::style::Style;
+pub use self::style::{Bound, Style};
 use super::DrawError;
 use super::canvas::{self, About, Area, Lettering, extent, pixel};
 
@@ -133,7 +132,14 @@ fn draw_chart(
         }
     }
     match style.bounds.get(place).copied().flatten() {
-        Some(bound) => draw_bound(area, layout, bound, [below - 4, top + layout.chart(chart) - 6]),
+        Some(bound @ Bound { stage: None, .. }) => {
+            draw_bound(area, layout, bound, [below - 4, top + layout.chart(chart) - 6])
+        }
+        Some(bound) => {
+            let row = i32::try_from(bound.stage.unwrap_or(0)).unwrap_or(i32::MAX);
+            let y = below.saturating_add(row.saturating_mul(layout.row));
+            draw_bound(area, layout, bound, [y - 3, y + layout.row - layout.gap() + 3])
+        }
         None => Ok(()),
     }
 }
@@ -157,17 +163,26 @@ fn draw_head(
     layout.letters(HPos::Left).write(area, figures, (x, y))
 }
 
-/// Draws a dashed line where no order can end sooner, seen on passes and on idle time.
+/// Draws a dashed line where no order can end sooner, seen on passes and on idle time; of the span of a stage a bracket
+/// around it, from its first pass on.
 fn draw_bound(
     area: &Area<'_>,
     layout: &Layout,
-    bound: Nanos,
+    Bound { stage, start, end }: Bound,
     [top, bottom]: [i32; 2],
 ) -> Result<(), DrawError> {
-    let x = layout.x(bound);
-    canvas::fill(area, (x - 2, top), (x + 3, bottom), WHITE)?;
+    let [left, right] = [start, end].map(|time| layout.x(time));
+    let end = [(right, top), (right, bottom)];
+    let bracket = [[(left, top), (left, bottom)], [(left, top), (right, top)], end];
+    let lines: &[[canvas::Point; 2]] = if stage.is_some() { &bracket } else { &[end] };
+    for [(from, above), (to, below)] in lines {
+        canvas::fill(area, (from - 2, above - 1), (to + 3, below + 2), WHITE)?;
+    }
     let style = canvas::INK.stroke_width(2);
-    Ok(area.draw(&DashedPathElement::new([(x, top), (x, bottom)], 5, 3, style))?)
+    for &line in lines {
+        area.draw(&DashedPathElement::new(line, 5, 3, style))?;
+    }
+    Ok(())
 }
 
 /// The side of its line on which an axis has its ticks.

@@ -4,7 +4,7 @@
 use pipeline::{Metrics, Nanos, Timeline};
 
 use crate::Width;
-use crate::gantt::Style;
+use crate::gantt::{Bound, Style};
 use crate::plot::Scale;
 use crate::plot::scatter;
 use crate::plot::scatter::{Mark, Scatter, ScatterPanel};
@@ -104,14 +104,16 @@ pub fn timelines<'a>(
     super::stages(&titled, &style)
 }
 
-/// The cost of an order beside the bound, and the time before which it cannot end: of its span, counted from the first
-/// pass of the stage whose span is the longest. Under noise and on hardware a bound is of other times.
-fn proved(row: &SearchRow, timeline: &Timeline) -> (String, Option<Nanos>) {
+/// The cost of an order beside its lower bound, which is drawn from the start on, or, of a span, over the stage whose
+/// span is the longest. Under noise and on hardware a bound is of other times.
+fn proved(row: &SearchRow, timeline: &Timeline) -> (String, Option<Bound>) {
     let metrics = Metrics::of(timeline);
-    let longest = metrics.stages.iter().max_by_key(|stage| stage.last_end - stage.first_start);
+    let spans = metrics.stages.iter().enumerate();
+    let longest = spans.max_by_key(|(_, stage)| stage.last_end - stage.first_start);
+    let longest = longest.map(|(stage, span)| (stage, span.first_start));
     let (name, cost, start) = match row.is_of_span() {
         false => ("makespan", metrics.makespan(), Nanos(0)),
-        true => ("span", metrics.span(), longest.map_or(Nanos(0), |stage| stage.first_start)),
+        true => ("span", metrics.span(), longest.map_or(Nanos(0), |(_, start)| start)),
     };
     let found = format!("bubble {}, {name} {}", format::percent(row.bubble()), format::time(cost));
     if row.is_simulated() {
@@ -119,8 +121,9 @@ fn proved(row: &SearchRow, timeline: &Timeline) -> (String, Option<Nanos>) {
     }
     let bound = row.bound();
     let text = match bound < cost {
-        true => format!("{found}; dashed: no order below {}", format::time(bound)),
-        false => format!("{found}; dashed: no order is shorter"),
+        true => format!("{found}; dashed: lower bound {}", format::time(bound)),
+        false => format!("{found}; dashed: lower bound, the same"),
     };
-    (text, Some(start + bound))
+    let stage = longest.filter(|_| row.is_of_span()).map(|(stage, _)| stage);
+    (text, Some(Bound { stage, start, end: start + bound }))
 }
