@@ -25,8 +25,20 @@ fn of_readme() -> Vec<String> {
     all.extend(of_plans());
     all.extend(far_off());
     all.extend(of_evidence());
+    all.push(of_trainings());
     all.extend(super::independent::of_readme());
     all
+}
+
+/// Published trainings over their plans.
+fn of_trainings() -> String {
+    let rows = measured::trainings().unwrap();
+    let mut factors: Vec<f64> = rows.iter().map(|row| row.times()).collect();
+    factors.sort_by(f64::total_cmp);
+    let middle = f64::midpoint(factors[(factors.len() - 1) / 2], factors[factors.len() / 2]);
+    let [Some(least), Some(most)] = [factors.first(), factors.last()] else { unreachable!() };
+    let count = factors.len();
+    format!("{count} trainings | took {least:.2} to {most:.2} times their plans, {middle:.2} in the median")
 }
 
 /// The checked cells of published tables, by kind of evidence.
