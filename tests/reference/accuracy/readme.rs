@@ -38,7 +38,9 @@ fn of_trainings() -> String {
     let middle = f64::midpoint(factors[(factors.len() - 1) / 2], factors[factors.len() / 2]);
     let [Some(least), Some(most)] = [factors.first(), factors.last()] else { unreachable!() };
     let count = factors.len();
-    format!("{count} trainings | took {least:.2} to {most:.2} times their plans, {middle:.2} in the median")
+    format!(
+        "{count} trainings | took {least:.2} to {most:.2} times their plans, {middle:.2} in the median"
+    )
 }
 
 /// The checked cells of published tables, by kind of evidence.
