@@ -249,7 +249,7 @@ fn headline(rows: &[FsdpRow]) -> String {
     let several = rows.iter().any(|row| of(row) != of(best));
     let setting = match several {
         true => format!(
-            ", most on {devices} devices with {minibatch_size} samples each and {max_tokens} tokens at most"
+            ", most on {devices} devices with {minibatch_size} samples each in microbatches of at most {max_tokens} tokens"
         ),
         false => String::new(),
     };

@@ -109,6 +109,9 @@ impl Content {
             Self::Reinforced(answer) => {
                 Ok(vec![("rl".to_owned(), pictures::rl::phases(answer, width)?)])
             }
+            Self::Rerouted(answer) => {
+                Ok(vec![("failures".to_owned(), pictures::failures::steps(answer, width)?)])
+            }
             Self::Encoded(answer) if answer.timeline.is_some() => {
                 Ok(vec![("encoder".to_owned(), pictures::encoder::timeline(answer, width)?)])
             }

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use answer::failures::failures;
 use clap::Args;
-use draw::text;
+use draw::{pictures, text};
 use question::Context;
 use question::failures::FailureKeys;
 use question::keys::flags::Flags;
 
+use super::width::Pictures;
 use super::{Asked, OUTPUT, Verdict, note, note_all, print_json};
 use crate::error::Error;
 use crate::host::Host;
@@ -56,6 +57,12 @@ pub struct Failures {
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
     #[arg(value_parser = files::Output)]
     csv: Option<PathBuf>,
+    /// Write a picture of the steps, healthy, rerouted and with the pipeline dropped
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
+    #[arg(value_parser = files::Output)]
+    svg: Option<PathBuf>,
+    #[command(flatten)]
+    drawn: Pictures,
     /// Print one JSON object instead of tables
     #[arg(long, help_heading = OUTPUT)]
     json: bool,
@@ -78,6 +85,9 @@ impl Failures {
         }
         if let Some(path) = &self.csv {
             files::write(path, answer.csv()?)?;
+        }
+        if let Some(path) = &self.svg {
+            files::write(path, pictures::failures::steps(&answer, self.drawn.width)?)?;
         }
         match self.json {
             true => print_json(out, &answer)?,

@@ -233,3 +233,26 @@ fn what_cannot_be_answered_is_refused_with_a_cure() {
     no("--schedule 1f1b --effort 9999", &["effort"]);
     no("--schedule 1f1b --sharding fsdp --gather 1ms --reduce 1ms", &["ZeRO"]);
 }
+
+#[test]
+fn the_picture_has_a_bar_for_each_step_that_fits() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("steps.svg");
+    let line = format!(
+        "{SMALL} --schedule 1f1b,zb-h1,zb-h2 --activation 1GiB --memory-limit 4GiB --svg {}",
+        path.display()
+    );
+    stdout(&run(&line));
+    let svg = fs::read_to_string(&path).unwrap();
+    for text in
+        ["1f1b whole", "1f1b split", "zb-h1 split", "healthy", "lower bound of rerouted orders"]
+    {
+        assert!(svg.contains(&format!("\n{text}\n")), "{text}: {svg}");
+    }
+    assert!(!svg.contains("zb-h2"), "it breaks the limit");
+    let nothing = format!(
+        "{SMALL} --schedule zb-h2 --activation 1GiB --memory-limit 4GiB --svg {}",
+        path.display()
+    );
+    refused(&run(&nothing), &["no group has a bar"]);
+}

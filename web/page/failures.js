@@ -1,6 +1,6 @@
 // The tab "Failures": dead workers whose passes data-parallel peers run, and policies against failures.
 
-import { make, sheet } from "page/dom.js";
+import { make, picture, sheet } from "page/dom.js";
 import { downloads, study } from "page/study.js";
 
 /** Makes the tab. */
@@ -14,5 +14,6 @@ export const begin = (page) => study({
 }, page);
 
 function shown(answer) {
-  return [...sheet(answer.sheet), make("h3", {}, "Take it with you"), downloads("failures", answer)];
+  const bars = answer.svg ? [picture(answer.svg, "Steps by schedule: healthy, with passes rerouted, with the pipeline dropped")] : [];
+  return [...bars, ...sheet(answer.sheet), make("h3", {}, "Take it with you"), downloads("failures", answer)];
 }

@@ -1,6 +1,7 @@
 //! Dead workers of data-parallel pipelines, whose passes peers run.
 
 use answer::failures::FailuresAnswer;
+use draw::pictures;
 use question::failures::FailureKeys;
 use question::keys::Keys;
 use question::{Context, Diagnostic};
@@ -28,6 +29,9 @@ pub(crate) struct Answer {
     sheet: Vec<Part>,
     /// The rows as CSV.
     csv: String,
+    /// The steps as bars; nothing where none fits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    svg: Option<String>,
 }
 
 impl Request {
@@ -37,6 +41,7 @@ impl Request {
         let scenario = scenario(context, self.scenario)?.with(context, &Keys::default())?;
         limits::check_failures(context, &scenario, &keys)?;
         let answer = answer::failures::failures(context, &scenario, &keys)?;
-        Ok(Answer { sheet: parts(answer.sheet()), csv: text(answer.csv()?), answer })
+        let svg = pictures::failures::steps(&answer, None).ok();
+        Ok(Answer { sheet: parts(answer.sheet()), csv: text(answer.csv()?), svg, answer })
     }
 }

@@ -27,12 +27,14 @@ struct Entry {
 
 impl Legend {
     /// A sample of every kind that occurs in `charts`, in both shades where both occur.
-    pub(super) fn of(charts: &[Chart<'_>], layout: &Layout, darker: Option<&str>) -> Self {
-        let means = |chart: &Chart<'_>| later_chunk_means(chart.timeline);
-        let later =
-            charts.iter().filter_map(|chart| means(chart).map(|text| darker.unwrap_or(text)));
+    pub(super) fn of(
+        charts: &[Chart<'_>],
+        layout: &Layout,
+        other_passes: Option<[&str; 2]>,
+    ) -> Self {
+        let later = charts.iter().filter_map(|chart| later_chunk_means(chart.timeline));
         let later: Vec<&str> = later.collect::<BTreeSet<_>>().into_iter().collect();
-        let mut groups = vec![passes(charts, !later.is_empty())];
+        let mut groups = vec![passes(charts, !later.is_empty(), other_passes)];
         if layout.lane > 0 {
             let both = canvas::COMMUNICATION.into_iter().zip(lane::LEGEND);
             groups.push(both.map(|(colour, text)| Entry::new(vec![colour], text)).collect());
@@ -103,13 +105,17 @@ impl Entry {
 }
 
 /// The kinds of passes, idle time and copies.
-fn passes(charts: &[Chart<'_>], shades: bool) -> Vec<Entry> {
+fn passes(charts: &[Chart<'_>], shades: bool, other_passes: Option<[&str; 2]>) -> Vec<Entry> {
     let spans = charts.iter().flat_map(|chart| chart.timeline.stages.iter().flatten());
     let kinds: BTreeSet<Kind> = spans.flat_map(|span| span.slot.passes()).map(|p| p.kind).collect();
     let kind = |kind: Kind| {
         let two = shades && canvas::has_two_shades(kind);
         let shades = if two { &[false, true][..] } else { &[false] };
-        Entry::new(shades.iter().map(|&later| colours(kind, later).0).collect(), kind_name(kind))
+        let name = match (kind, other_passes) {
+            (Kind::S, Some([name, _])) | (Kind::T, Some([_, name])) => name,
+            _ => kind_name(kind),
+        };
+        Entry::new(shades.iter().map(|&later| colours(kind, later).0).collect(), name)
     };
     let mut entries: Vec<Entry> = kinds.into_iter().map(kind).collect();
     entries.push(Entry::new(vec![canvas::IDLE], "idle"));

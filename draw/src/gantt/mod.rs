@@ -41,7 +41,7 @@ pub fn svg_with(charts: &[Chart<'_>], style: &Style<'_>) -> Result<String, DrawE
     let mut layout = Layout::of(charts, style)?;
     lane::fit(&mut layout, charts);
     layout.explain_bounds(charts, style);
-    let legend = Legend::of(charts, &layout, style.darker);
+    let legend = Legend::of(charts, &layout, style.other_passes);
     let size = (extent(layout.width), extent(layout.height(charts, legend.height(&layout))));
     canvas::picture(size, &about(&layout, charts, style), |area| {
         let mut top = layout.draw_title(area, style)?;
@@ -223,6 +223,7 @@ mod tests {
     use super::layout::too_narrow;
     use super::*;
     use crate::samples::{self as sample, check_svg, rectangles};
+    use pipeline::Nanos;
     use pipeline::{Family, Kind, Pass, Timeline};
 
     fn draw(timelines: &[&Timeline]) -> String {

@@ -26,6 +26,6 @@ pub struct Style<'a> {
     pub bounds: &'a [Option<Bound>],
     /// The width of the picture; without one, as wide as its passes need.
     pub width: Option<Width>,
-    /// The meaning of the darker shade, if it is not a later chunk of the stage.
-    pub darker: Option<&'a str>,
+    /// The meaning of S and T, if they are not passes of the vocabulary.
+    pub other_passes: Option<[&'a str; 2]>,
 }

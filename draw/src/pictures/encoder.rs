@@ -8,7 +8,7 @@ use sim::encoder::{EncoderOperation, EncoderTimeline};
 use crate::Width;
 use crate::gantt::Style;
 
-/// The shortest step with the encoder in bubbles, its layers darker, in a picture of that `width`.
+/// The shortest step with the encoder in bubbles, in a picture of that `width`.
 ///
 /// # Errors
 /// If no such step was asked for, or it cannot be drawn.
@@ -18,26 +18,31 @@ pub fn timeline(answer: &EncoderAnswer, width: Option<Width>) -> Result<String, 
         let message = "there is no step with the encoder in bubbles to draw";
         return Err(Diagnostic::new(message).with_help("ask for --placement bubbles"));
     };
-    let title = format!("{}, encoder in bubbles", row.schedule);
-    let figures = [format!("step {}", format::time(Nanos(row.step_ns)))];
+    let chart = format!("{}, encoder in bubbles", row.schedule);
+    let bubble = format::percent(row.bubble_rate);
+    let figures = [format!("bubble {bubble}, step {}", format::time(Nanos(row.step_ns)))];
+    let title = format!(
+        "Encoder in front of a language model, {} stages, {} microbatches",
+        answer.stages, answer.microbatches
+    );
     let style = Style {
-        title: Some("Encoder in front of a language model"),
+        title: Some(&title),
         figures: &figures,
         bounds: &[],
         width,
-        darker: Some("encoder"),
+        other_passes: Some(["encoder forward", "encoder backward"]),
     };
-    super::stages(&[(title, as_passes(timeline))], &style)
+    super::stages(&[(chart, as_passes(timeline))], &style)
 }
 
-/// Passes of the model as those of one chunk on each stage, and the encoder as a later one.
+/// Passes of the model as those of one chunk on each stage, and of the encoder as S and T, which have hues of their own.
 fn as_passes(timeline: &EncoderTimeline) -> Timeline {
     let stages = timeline.stages.len();
     let on = |stage: usize| {
-        let chunk = |lap: usize| u16::try_from(lap * stages + stage).unwrap_or(u16::MAX);
+        let chunk = u16::try_from(stage).unwrap_or(u16::MAX);
         let spans = timeline.stages[stage].iter();
         let drawn = spans.map(move |span| {
-            let model = |pass: Pass| Pass { chunk: chunk(0), ..pass };
+            let model = |pass: Pass| Pass { chunk, ..pass };
             let slot = match span.operation {
                 EncoderOperation::Slot(Slot::One(pass)) => Slot::One(model(pass)),
                 EncoderOperation::Slot(Slot::Pair(one, other)) => {
@@ -45,10 +50,10 @@ fn as_passes(timeline: &EncoderTimeline) -> Timeline {
                 }
                 EncoderOperation::Encoder(run) => {
                     let kind = match run.kind {
-                        EncoderKind::Forward => Kind::F,
-                        EncoderKind::Backward => Kind::BW,
+                        EncoderKind::Forward => Kind::S,
+                        EncoderKind::Backward => Kind::T,
                     };
-                    Slot::One(Pass { kind, chunk: chunk(1), microbatch: run.microbatch })
+                    Slot::One(Pass { kind, chunk, microbatch: run.microbatch })
                 }
             };
             Span { slot, start: span.start, end: span.end }

@@ -4,6 +4,7 @@ pub mod advise;
 pub mod compare;
 pub mod encoder;
 pub mod explain;
+pub mod failures;
 pub mod fsdp;
 pub mod plan;
 pub mod reproduce;

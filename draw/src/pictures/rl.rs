@@ -1,7 +1,8 @@
 //! The phases of a step of reinforcement learning.
 
 use answer::rl::{PhaseRow, RlAnswer};
-use question::Diagnostic;
+use pipeline::Nanos;
+use question::{Diagnostic, format};
 
 use crate::Width;
 use crate::plot::bars::{self, Bar, BarChart, BarGroup};
@@ -16,8 +17,8 @@ pub fn phases(answer: &RlAnswer, width: Option<Width>) -> Result<String, Diagnos
         bars: vec![Some(Bar { rate: row.share, tick: None })],
     };
     let chart = BarChart {
-        title: "Phases of a step of reinforcement learning".to_owned(),
-        x_label: "phase".to_owned(),
+        title: format!("Phases of a step of {}", format::rounded_time(Nanos(answer.step_ns))),
+        x_label: format!("{}, {} steps simulated", answer.placement, answer.steps),
         y_label: "share of the step".to_owned(),
         series: vec![answer.placement.to_owned()],
         tick: String::new(),

@@ -99,7 +99,7 @@ pub fn timelines<'a>(
         figures: &figures,
         bounds: &bounds,
         width,
-        darker: None,
+        other_passes: None,
     };
     super::stages(&titled, &style)
 }

@@ -97,8 +97,11 @@ pub fn svg(chart: &BarChart) -> Result<String, DrawError> {
     }
     let layout = Layout::of(chart);
     let width = extent(layout.width);
-    let mut names = chart.series.clone();
-    names.extend(chart.bars().any(|bar| bar.tick.is_some()).then(|| chart.tick.clone()));
+    let tick = chart.bars().any(|bar| bar.tick.is_some()).then(|| chart.tick.clone());
+    // One series is what the axis says.
+    let mut names =
+        if chart.series.len() + tick.iter().len() > 1 { chart.series.clone() } else { Vec::new() };
+    names.extend(tick);
     let notes = Some(chart.note.clone()).filter(|note| !note.is_empty());
     let head = Head::of(&chart.title, &names, notes.as_slice(), width);
     let x_label = wrapped(&chart.x_label, FONT, f64::from(layout.width) - FONT);
@@ -196,7 +199,7 @@ impl Layout {
         let (bar, group) = match chart.width {
             None => {
                 let bar = (1_100 / count(groups) / places).clamp(BAR.1, BAR.0);
-                (bar, (bar * places).max(MIN_PLOT / count(groups)))
+                (bar, (bar * places).max(MIN_PLOT / count(groups)).max(longest_word(chart)))
             }
             Some(width) => {
                 let group = (width.room() - LEFT - LINE) / count(across);
@@ -220,12 +223,17 @@ impl Layout {
 /// As many groups of `chart` as stand in a row of a picture `width` pixels wide with bars and words that can be read,
 /// in each row as many.
 fn across(chart: &BarChart, width: i32) -> usize {
-    let words = chart.groups.iter().flat_map(|group| group.label.split_whitespace());
-    let longest = words.map(|word| canvas::width(word, FONT) + FONT).fold(0.0, f64::max);
-    let least = (canvas::pixel(longest) + 1).max(BAR.1 * count(chart.series.len() + 2));
+    let least = longest_word(chart).max(BAR.1 * count(chart.series.len() + 2));
     let most = usize::try_from((width - LEFT - LINE) / least).unwrap_or(1).max(1);
     let groups = chart.groups.len().max(1);
     groups.div_ceil(groups.div_ceil(most))
+}
+
+/// The room for the longest word of a label.
+fn longest_word(chart: &BarChart) -> i32 {
+    let words = chart.groups.iter().flat_map(|group| group.label.split_whitespace());
+    let longest = words.map(|word| canvas::width(word, FONT) + FONT).fold(0.0, f64::max);
+    canvas::pixel(longest) + 1
 }
 
 /// The lines of each label: one if all labels fit into `room` pixels, else one per word, so that all
