@@ -175,9 +175,7 @@ impl InputKind {
                 format!("`debubble failures SCENARIO.toml --failures {file}` answers it")
             }
             Self::ModelConfig => format!(
-                "write a plan beside it, such as: tokens = 1e12, batch = 1024, sequence = 4096, \
-                 model = \"{file}\", and [[cluster]] with machine = \"h100\" and devices = [512]; \
-                 then `debubble plan PLAN.toml` (examples: scenarios/plan/)"
+                "`debubble plan {file} --tokens 1e12 --batch 1024 --machine h100 --devices 512` plans its training"
             ),
             Self::Profile => format!(
                 "name it in a question: --profile {file}, and of a machine's profile --layers N"

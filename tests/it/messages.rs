@@ -219,7 +219,7 @@ fn a_file_for_another_command_is_told_which() {
             "`debubble plan scenarios/plan/gpt3.toml`",
         ),
         ("plan scenarios/first.toml".to_owned(), "`debubble simulate scenarios/first.toml`"),
-        (format!("plan {config}"), "[[cluster]] with machine"),
+        (format!("plan {config}"), "a plan also needs --tokens"),
         (format!("simulate {config}"), "names no tokens and no machines"),
         (format!("simulate {order}"), "--schedule"),
         ("simulate scenarios/paper/fig9-sweep.toml".to_owned(), "`debubble sweep"),
