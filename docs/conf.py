@@ -22,7 +22,7 @@ exclude_patterns = ["rules.md", "extensions"]
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 html_math_renderer = "mathml"
-myst_heading_anchors = 3
+myst_heading_anchors = 4
 # Dashes of flags stay dashes.
 smartquotes = False
 

@@ -7,7 +7,7 @@ use super::{Cells, Line, mean, number, planner, results};
 use crate::reference::root;
 
 /// The page of the book with all figures.
-const PAGE: &str = "docs/explanation/worth.md";
+const PAGE: &str = "docs/explanation/accuracy.md";
 
 /// The figures of the page, as it writes them.
 fn of_page() -> Vec<String> {
