@@ -27,7 +27,7 @@ fn of_command(name: &str) -> Option<Value> {
 pub fn flag(name: &str, key: &str, spelling: &str) -> Option<String> {
     let schema = of_command(name)?;
     let property = schema["properties"].get(key)?;
-    Some(Page { schema: &schema }.key(spelling, key, property, &schema))
+    Some(from_commands(&Page { schema: &schema }.key(spelling, key, property, &schema)))
 }
 
 /// An example of a file for the command `name`, and the keys that only files have.
@@ -40,7 +40,12 @@ pub fn in_files(name: &str, flags: &[&str]) -> String {
     for (key, property) in properties.iter().filter(|(key, _)| !flags.contains(&key.as_str())) {
         text += &page.key(key, key, property, &schema);
     }
-    text + &page.tables("", properties)
+    from_commands(&(text + &page.tables("", properties)))
+}
+
+/// `text` with its links, as the pages of commands write them.
+fn from_commands(text: &str) -> String {
+    text.replace("](forms.md", "](../forms.md")
 }
 
 /// Keys of the question `name`, group by group; those that no flag sets come last.
