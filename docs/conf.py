@@ -16,7 +16,7 @@ author = "the authors of debubble"
 release = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]["package"]["version"]
 version = release
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "mathml", "play"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "mathml", "play", "llms"]
 # For those who change debubble, not for those who use it.
 exclude_patterns = ["rules.md", "extensions"]
 
