@@ -18,8 +18,8 @@ const WANTED = [
   ["GRPO", "how-to/rl", 2],
   ["dead worker", "how-to/failures", 2],
   ["vision encoder", "how-to/encoders", 2],
-  ["adapters LoRA", "how-to/adapters", 2],
-  ["questions class", "tutorial/classroom", 2],
+  ["adapters LoRA", "how-to/adapters", 3],
+  ["questions class", "tutorial/classroom", 3],
 ];
 
 const folder = path.join(process.argv[2], "_static");
