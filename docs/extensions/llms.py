@@ -1,4 +1,4 @@
-"""The file ``llms.txt`` of the book: each page with its title, its first sentence and its address, in the order of reading."""
+"""The file ``llms.txt`` of the book: title, first sentence and address of each page, in the order of reading."""
 
 from __future__ import annotations
 

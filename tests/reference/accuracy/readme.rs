@@ -47,7 +47,8 @@ fn of_evidence() -> Vec<String> {
 
 /// What whole trainings took of their plans.
 fn of_trainings() -> String {
-    let mut times: Vec<f64> = measured::trainings().unwrap().iter().map(|one| one.times()).collect();
+    let mut times: Vec<f64> =
+        measured::trainings().unwrap().iter().map(|one| one.times()).collect();
     times.sort_by(f64::total_cmp);
     let (half, last) = (times.len() / 2, times.len() - 1);
     let median = f64::midpoint(times[last / 2], times[half]);
