@@ -8,7 +8,6 @@ mod accuracy;
 mod commands;
 mod defaults;
 mod facts;
-mod first;
 mod forms;
 mod keys;
 mod machines;
@@ -78,7 +77,6 @@ fn part(name: &str) -> Result<String, String> {
         ("clusters", "") => machines::clusters(),
         ("laws", "") => Ok(facts::laws()),
         ("limits", "") => Ok(facts::limits()),
-        ("first", "answer") => Ok(first::answer()),
         ("tables", "") => Ok(facts::tables()),
         ("accuracy", which) => accuracy::of(which),
         ("records", which) => records::of(which),
@@ -168,16 +166,8 @@ fn nothing_is_left_out() {
         .map(str::to_owned)
         .into_iter()
         .chain(
-            [
-                "clusters",
-                "laws",
-                "limits",
-                "tables",
-                "first answer",
-                "records all",
-                "records summary",
-            ]
-            .map(str::to_owned),
+            ["clusters", "laws", "limits", "tables", "records all", "records summary"]
+                .map(str::to_owned),
         )
         .collect();
     needed.extend(keys::WITH_PAGE.map(|name| format!("keys {name}")));
