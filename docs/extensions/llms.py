@@ -1,4 +1,4 @@
-"""The file ``llms.txt`` of the book: title, first sentence and address of each page, in the order of reading."""
+"""The file ``llms.txt`` of the book: title, first sentence and address of each page, in reading order."""
 
 from __future__ import annotations
 
