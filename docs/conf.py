@@ -16,13 +16,13 @@ author = "the authors of debubble"
 release = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["workspace"]["package"]["version"]
 version = release
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "mathml", "play"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "mathml", "play", "llms"]
 # For those who change debubble, not for those who use it.
 exclude_patterns = ["rules.md", "extensions"]
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 html_math_renderer = "mathml"
-myst_heading_anchors = 3
+myst_heading_anchors = 4
 # Dashes of flags stay dashes.
 smartquotes = False
 

@@ -15,6 +15,11 @@ const WANTED = [
   ["other tools", "explanation/alternatives", 2],
   ["planning a training", "how-to/planning", 1],
   ["memory limit", "tutorial/memory-limit", 3],
+  ["GRPO", "how-to/rl", 2],
+  ["dead worker", "how-to/failures", 2],
+  ["vision encoder", "how-to/encoders", 2],
+  ["adapters LoRA", "how-to/adapters", 3],
+  ["questions class", "tutorial/classroom", 3],
 ];
 
 const folder = path.join(process.argv[2], "_static");

@@ -1,4 +1,6 @@
-"""Fails where a page of the book would fetch something from another host: book_stands_alone.py FOLDER."""
+"""Fails where a page of the book would fetch something from another host, or is missing in its llms.txt:
+book_stands_alone.py FOLDER.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +31,18 @@ class Fetched(HTMLParser):
         self.found += STYLE.findall(given.get("style", ""))
 
 
+LISTED = re.compile(r"^- \[[^\n]+\]\(([^)\n]+)\): \S", re.MULTILINE)
+# Pages that Sphinx adds, and the page to play with.
+ADDED = {"genindex.html", "search.html", "py-modindex.html"}
+
+
+def unlisted(folder: Path, pages: list[Path]) -> set[str]:
+    """Pages that llms.txt does not describe, or describes though there are none."""
+    listed = set(LISTED.findall((folder / "llms.txt").read_text(encoding="utf-8")))
+    names = {page.relative_to(folder).as_posix() for page in pages}
+    return listed ^ {name for name in names - ADDED if not name.startswith(("_", "play/"))}
+
+
 def main() -> int:
     """Looks through all pages and styles."""
     folder = Path(sys.argv[1])
@@ -36,7 +50,10 @@ def main() -> int:
     if not pages:
         print(f"{folder}: there is no book")
         return 1
-    failures = 0
+    missing = unlisted(folder, pages)
+    for page in sorted(missing):
+        print(f"{folder}/llms.txt and the pages differ: {page}")
+    failures = len(missing)
     for file in [*pages, *sorted(folder.rglob("*.css"))]:
         text = file.read_text(encoding="utf-8")
         if file.suffix == ".css":

@@ -27,6 +27,32 @@ def test_a_page_works_as_it_is_typed(page: str, tmp_path: Path, command: doors.C
     book.Reader(ROOT / page, tmp_path, command.path).read()
 
 
+# Words that read as translated. Blocks and code are left out, and so is what the program generates.
+WORDS = re.compile(
+    r"\b(?:told|anew|borne|lies|whoever|dealt|undercuts?|hangs on|comes to|in place of|so many)\b",
+    re.IGNORECASE,
+)
+LEFT_OUT = re.compile(
+    r"<!-- generated: .*?<!-- end of generated -->|^(`{3,}|:{3,}).*?^\1 *$|`[^`\n]*`",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def translated(text: str) -> list[str]:
+    """The words of `text` that read as translated."""
+    return WORDS.findall(" ".join(LEFT_OUT.sub(" ", text).split()))
+
+
+def test_pages_use_the_words_of_the_field() -> None:
+    assert translated("It lies there.\n```text\nlies\n```\nTold `anew`, in\nplace of x") == [
+        "lies",
+        "Told",
+        "in place of",
+    ]
+    found = {page: translated((ROOT / page).read_text(encoding="utf-8")) for page in PAGES}
+    assert not {page: words for page, words in found.items() if words}
+
+
 def test_readers_see_what_differs(tmp_path: Path, command: doors.Command) -> None:
     page = tmp_path / "page.md"
     fence = "```"

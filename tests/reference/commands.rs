@@ -3,19 +3,28 @@
 use clap::{Arg, ArgAction, Command, CommandFactory};
 use serde_json::Value;
 
-use super::markdown::{code, prose, sentence, table};
-use super::schemas;
+use super::markdown::{anchor, code, prose, sentence, table};
+use super::{keys, schemas};
 use crate::help;
 
 /// Flags that are keys of a scenario are told once, on the page of keys.
 const KEYS: &str = "../scenario.md";
+
+/// Commands with few flags, which share the page of all commands.
+const SHORT: [&str; 8] =
+    ["compare", "completions", "man", "profile", "records", "schedules", "schema", "verify"];
 
 /// All commands, each with its first sentence.
 pub fn all() -> String {
     let cli = crate::Cli::command();
     let rows = cli.get_subcommands().map(|command| {
         let name = command.get_name();
-        vec![format!("[{}](commands/{name}.md)", code(&format!("debubble {name}"))), about(command)]
+        let title = code(&format!("debubble {name}"));
+        let page = match SHORT.contains(&name) {
+            true => format!("#{}", anchor(&title)),
+            false => format!("commands/{name}.md"),
+        };
+        vec![format!("[{title}]({page})"), about(command)]
     });
     table(&["command", "answer"], rows)
 }
@@ -42,11 +51,17 @@ pub fn of(name: &str) -> Result<String, String> {
             let keys: Vec<String> = keys.iter().map(|key| link(key)).collect();
             text += &format!("Keys of a scenario as flags: {}.\n\n", keys.join(", "));
         }
-        own.iter().for_each(|argument| text += &flag(argument));
+        for argument in own {
+            let key = argument.get_long().unwrap_or_default();
+            let of_question = keys::flag(name, key, &spelling(argument));
+            text += &of_question.unwrap_or_else(|| flag(argument));
+        }
     }
+    let flags: Vec<&str> = command.get_arguments().filter_map(Arg::get_long).collect();
+    text += &keys::in_files(name, &flags);
     let after = command.get_after_long_help().or_else(|| command.get_after_help());
     text += &after.map(|after| remarks(&after.to_string())).unwrap_or_default();
-    Ok(text)
+    Ok(if SHORT.contains(&name) { text.replace("\n##", "\n###") } else { text })
 }
 
 /// The arguments of a command by their headings, in the order in which headings come up.

@@ -14,6 +14,40 @@ fn command_of(question: &str) -> &str {
     }
 }
 
+/// Questions whose keys have a page; those of all others are on the page of their command.
+pub const WITH_PAGE: [&str; 2] = ["scenario", "plan"];
+
+/// The keys of the command `name` that have no page of their own.
+fn of_command(name: &str) -> Option<Value> {
+    let has_page = WITH_PAGE.contains(&name) || name == "sweep";
+    schemas::named(name).ok().filter(|_| !has_page)
+}
+
+/// The flag `spelling` of the command `name`, if it is a key of its question.
+pub fn flag(name: &str, key: &str, spelling: &str) -> Option<String> {
+    let schema = of_command(name)?;
+    let property = schema["properties"].get(key)?;
+    Some(from_commands(&Page { schema: &schema }.key(spelling, key, property, &schema)))
+}
+
+/// An example of a file for the command `name`, and the keys that only files have.
+pub fn in_files(name: &str, flags: &[&str]) -> String {
+    let Some(schema) = of_command(name) else { return String::new() };
+    let page = Page { schema: &schema };
+    let mut text = format!("## As a file\n\n{}", page.example());
+    let none = Map::new();
+    let properties = schema["properties"].as_object().unwrap_or(&none);
+    for (key, property) in properties.iter().filter(|(key, _)| !flags.contains(&key.as_str())) {
+        text += &page.key(key, key, property, &schema);
+    }
+    from_commands(&(text + &page.tables("", properties)))
+}
+
+/// `text` with its links, as the pages of commands write them.
+fn from_commands(text: &str) -> String {
+    text.replace("](forms.md", "](../forms.md")
+}
+
 /// Keys of the question `name`, group by group; those that no flag sets come last.
 pub fn of(name: &str) -> Result<String, String> {
     let schema = schemas::named(name)?;

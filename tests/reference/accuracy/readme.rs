@@ -7,7 +7,7 @@ use super::{Cells, Line, mean, number, planner, results};
 use crate::reference::root;
 
 /// The page of the book with all figures.
-const PAGE: &str = "docs/explanation/worth.md";
+const PAGE: &str = "docs/explanation/accuracy.md";
 
 /// The figures of the page, as it writes them.
 fn of_page() -> Vec<String> {
@@ -21,26 +21,13 @@ fn of_page() -> Vec<String> {
 
 /// The figures of the README, as it writes them.
 fn of_readme() -> Vec<String> {
+    let [_, of_today] = of_plans();
+    let [ccl, _] = far_off();
     let mut all = vec![of_traces(), format!("**{} schedules**", Family::ALL.len())];
-    all.extend(of_plans());
-    all.extend(far_off());
+    all.extend([of_today, ccl, of_trainings()]);
     all.extend(of_evidence());
-    all.push(of_trainings());
     all.extend(super::independent::of_readme());
     all
-}
-
-/// Published trainings over their plans.
-fn of_trainings() -> String {
-    let rows = measured::trainings().unwrap();
-    let mut factors: Vec<f64> = rows.iter().map(|row| row.times()).collect();
-    factors.sort_by(f64::total_cmp);
-    let middle = f64::midpoint(factors[(factors.len() - 1) / 2], factors[factors.len() / 2]);
-    let [Some(least), Some(most)] = [factors.first(), factors.last()] else { unreachable!() };
-    let count = factors.len();
-    format!(
-        "{count} trainings | took {least:.2} to {most:.2} times their plans, {middle:.2} in the median"
-    )
 }
 
 /// The checked cells of published tables, by kind of evidence.
@@ -56,6 +43,20 @@ fn of_evidence() -> Vec<String> {
     all.push(format!("{} checked cells", question::format::grouped(sum("checked"))));
     all.push(format!("{} expected misses", sum("expected misses")));
     all
+}
+
+/// What whole trainings took of their plans.
+fn of_trainings() -> String {
+    let mut times: Vec<f64> =
+        measured::trainings().unwrap().iter().map(|one| one.times()).collect();
+    times.sort_by(f64::total_cmp);
+    let (half, last) = (times.len() / 2, times.len() - 1);
+    let median = f64::midpoint(times[last / 2], times[half]);
+    let (least, most) = (times[0], times[last]);
+    format!(
+        "{} trainings | took {least:.2} to {most:.2} times the planned GPU-hours, median {median:.2}",
+        times.len()
+    )
 }
 
 /// The errors of the sets whose runs are farthest off.
@@ -158,7 +159,7 @@ fn of_plans() -> [String; 2] {
             largest(&sharded) * 100.0
         ),
         format!(
-            "{} runs | mean error {} in sample, {} without their configuration ({:.1} and \
+            "{} runs | mean error {} on fitted runs, {} on configurations left out of the fit ({:.1} and \
              {:.1} % with {} set apart)",
             fitted.len(),
             percent(mean(&fitted).unwrap()),
