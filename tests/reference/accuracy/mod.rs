@@ -286,8 +286,8 @@ fn machine(kind: &str) -> [&str; 2] {
 fn intervals(at: usize) -> String {
     let blocks = measured::coverage::sheet(&validated().sets).blocks;
     let mut tables = blocks.iter().filter_map(|block| match block {
-        Block::Table { header, rows } => Some((header, rows)),
-        Block::Text(_) => None,
+        Block::Table { header, rows, .. } => Some((header, rows)),
+        Block::Headline(_) | Block::Text(_) => None,
     });
     let (header, rows) = tables.nth(at).unwrap();
     let header: Vec<&str> = header.iter().map(String::as_str).collect();
