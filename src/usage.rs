@@ -4,8 +4,8 @@ use std::env;
 use std::io::{IsTerminal, stderr};
 use std::process::ExitCode;
 
-use clap::Error;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Error};
 
 use crate::messages;
 use question::diagnostic::Fault;
@@ -49,6 +49,26 @@ pub fn end(error: Error) -> ExitCode {
 
 /// `error` with the flag that does the work, in place of flags with similar names, where that is known.
 fn with_cure(mut error: Error) -> Error {
+    if let (ErrorKind::InvalidSubcommand, Some(ContextValue::String(name))) =
+        (error.kind(), error.get(ContextKind::InvalidSubcommand))
+    {
+        let known = crate::Cli::command();
+        let near =
+            question::nearest::names(name, known.get_subcommands().map(clap::Command::get_name));
+        if let [nearest, ..] = near[..] {
+            let near = ContextValue::Strings(vec![nearest.to_owned()]);
+            error.insert(ContextKind::SuggestedSubcommand, near);
+        }
+    }
+    if let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg)
+        && error.kind() == ErrorKind::UnknownArgument
+        && !flag.starts_with("--")
+    {
+        let hint = "flags are whole words, such as --stages 8".to_owned();
+        error.remove(ContextKind::SuggestedArg);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+        return error;
+    }
     let flag = match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) => flag.strip_prefix("--"),
         _ => None,

@@ -119,11 +119,11 @@ impl From<Family> for Entry {
         };
         let choice = match about.choice {
             Choice::Nothing => None,
-            Choice::Group => Some("--group, p unless told".to_owned()),
+            Choice::Group => Some("--group, p by default".to_owned()),
             Choice::Offload => {
-                Some("--group, 1 unless told; --offload-chunks, --offload".to_owned())
+                Some("--group, 1 by default; --offload-chunks, --offload".to_owned())
             }
-            Choice::Segments { default } => Some(format!("--segments, {default} unless told")),
+            Choice::Segments { default } => Some(format!("--segments, {default} by default")),
         };
         Self {
             name: about.name,
@@ -158,11 +158,11 @@ fn searched() -> Entry {
         name: SEARCHED,
         source: "`debubble search` at its default effort",
         needs: "any p, any m",
-        chunks: "any, 1 unless told; 2 lie in a V".to_owned(),
+        chunks: "any, 1 by default; 2 lie in a V".to_owned(),
         memory_limit: "shapes the order, none by default".to_owned(),
         bubble: "no more than that of any schedule above with its chunks that fits the limit",
         memory: "up to the limit",
-        choice: Some("--seed, 0 unless told".to_owned()),
+        choice: Some("--seed, 0 by default".to_owned()),
         runs_in: "torchtitan (as a CSV file)".to_owned(),
         note: "how far any order can be from it: `debubble search`",
     }

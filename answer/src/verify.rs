@@ -58,7 +58,9 @@ pub fn verify(context: &Context<'_>, path: &Path) -> Result<VerifyAnswer, Diagno
     let text = context.read_toml(path, MAX_BYTES as u64)?;
     match certificate::verify(&text) {
         Err(refusal) if refusal.is_unreadable() => {
-            let error = Diagnostic::unreadable(path, &refusal.to_string());
+            let error =
+                Diagnostic::unreadable(path, &format!("it is not a certificate: {refusal}"))
+                    .with_help("`debubble search QUESTION.toml --certificate FILE` writes one");
             Err(kinds::misplaced(path, &text, &[InputKind::Certificate], error))
         }
         other => Ok(VerifyAnswer(other)),
@@ -181,7 +183,7 @@ fn gap(verified: &Verdict) -> String {
     match (gap, verified.backwards) {
         (Nanos(0), Backwards::SplitOrWhole) => "none: this order is optimal".to_owned(),
         (Nanos(0), Backwards::Split) => {
-            "none: this order is optimal among those of split backwards; what whole ones take it does not say"
+            "none: this order is optimal among those of split backwards; those of whole ones may be shorter"
                 .to_owned()
         }
         _ => format!("{gap}, {} of the cost: no order can save more", percent(gap.0 as f64 / cost.0 as f64)),

@@ -183,7 +183,8 @@ impl Quantity {
         let (number, unit) = Decimal::split(unsigned);
         let decimal = Decimal::read(number).ok_or_else(not_a_number)?;
         if unit.is_empty() {
-            let example = format!("{}{}", number.replace('_', ""), self.units[2].0);
+            let usual = self.example.trim_start_matches(|one: char| !one.is_alphabetic());
+            let example = format!("{}{usual}", number.replace('_', ""));
             return Err(UnitError::Missing { text: owned(), units: self.listed, example });
         }
         let Some(scale) = self.scale(unit) else {

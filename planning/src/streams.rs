@@ -69,7 +69,7 @@ impl Reader<'_> {
         if named.is_some_and(has_pairs) {
             return Ok(());
         }
-        let name = named.unwrap_or("the schedule that is taken unless told");
+        let name = named.unwrap_or("the schedule that is taken by default");
         let names: Vec<&str> = PAIRED.into_iter().map(Family::name).collect();
         let message =
             format!("{name} runs no forward beside a backward: its passes share no streams");

@@ -21,7 +21,7 @@ from ._errors import InputError, Note
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
 
-#: The most parts into which a grid is cut unless told.
+#: The most parts into which a grid is cut by default.
 _MOST_PARTS = 64
 
 #: The document, its files, the first question and the one after the last, and the process that asks.

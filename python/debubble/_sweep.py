@@ -42,7 +42,7 @@ def sweep(
             `multiprocessing` or `ray.util.multiprocessing`. Workers need this package, but none of the files
             that the question names. The rows are the same as here; what a worker that dies leaves is
             answered here.
-        parts: Into how many parts to cut the grid for the executor, from 1; unless told, 64 at most.
+        parts: Into how many parts to cut the grid for the executor, from 1; by default, 64 at most.
         progress: See `debubble.Progress`.
         **keys: Keys over those of the question.
 

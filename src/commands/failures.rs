@@ -33,7 +33,7 @@ A stage has a peer with the same weights in each data-parallel pipeline. Where a
 dealt to the live workers of its stage, which run their passes beside their own; activations and gradients travel
 to other pipelines, weights do not (ReCycle, arXiv 2405.14009). Orders of all live workers are made by list
 schedules under several rules and by a local search, and kept within what a worker may hold: --memory-limit, or else
-the most that any stage holds while nothing is dead. `bound` is what no order undercuts. A schedule with whole
+the most that any stage holds while nothing is dead. `bound` is a lower bound for every order. A schedule with whole
 backwards has a second row with B and W apart. With a staggered optimizer each stage begins its next step when its
 own optimizer is done, on all of its workers; the time is that of a step in the long run.
 

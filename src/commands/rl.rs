@@ -48,7 +48,7 @@ response, while the batch drains. Log-probabilities are forwards over all respon
 backward over --mini-batch prompts each, packed and timed as `debubble fsdp` does. The times of samples are
 the planner's layer formulas.
 
-A lever is a change of the question, tried by itself; what it saves is told of the time of a trained
+A lever is a change of the question, tried by itself; its saving is a share of the time of a trained
 response, for with partial rollouts fewer responses end in a step. Longer minibatches make fewer updates,
 and separate devices train on responses of the policy before: both change what is learned.";
 

@@ -20,7 +20,7 @@ Examples:
 
 A certificate holds an order of passes, the times and sizes it is for, the memory limit, what the
 order costs, and a lower bound for every order, with the name of the argument for it. Nothing of
-that is believed: the order is put together, timed and its memory counted anew, and the argument is
+that is believed: the order is put together, timed and its memory counted again, and the argument is
 evaluated at the stages that the certificate names.
 
 Exit codes: 0 all of it holds, 1 something in it does not, 2 the file is no certificate.";

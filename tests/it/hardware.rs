@@ -155,7 +155,7 @@ fn a_cluster_of_one_device_per_node_and_no_traffic_is_ideal() {
                 bandwidth = \"1000TB/s\"\nlatency = \"500us\"\n";
     fs::write(&file, text).unwrap();
     let rest = format!("--schedule 1f1b,zb-h1,zb-v --message 0B --cluster {}", file.display());
-    // The order of ZB-V depends on the hop, which is that of the cluster unless told.
+    // The order of ZB-V depends on the hop, which is that of the cluster by default.
     let cluster = results(&rest);
     for (ideal, mut cluster) in ideal.into_iter().zip(cluster) {
         let hardware = cluster.as_object_mut().unwrap().remove("hardware").unwrap();

@@ -204,7 +204,7 @@ fn the_report_says_what_is_found_what_it_beats_and_how_far_the_proxy_is_off() {
         "proxy: ",
         "after 3 rounds",
         "bound: ",
-        "which no order undercuts",
+        "lower bound: ",
         "must carry",
         "judged: ",
     ] {

@@ -66,7 +66,7 @@ export async function begin() {
     ...families.map((name) => family(name, all.filter((one) => one.family === name))));
   document.getElementById("records").append(
     make("h2", {}, "The best known orders"),
-    make("p", {}, `The best order of passes that anybody has found for each of ${all.length} pipelines, and a bound that no order undercuts: ${proved(all)}. ` +
+    make("p", {}, `The best order of passes that anybody has found for each of ${all.length} pipelines, and a lower bound: ${proved(all)}. ` +
       "Where there is a gap, a better order or a higher bound is open to find."),
     make("p", { class: "columns" }, "p8-m24: 8 stages, 24 microbatches. The last part of a name is the memory limit; 1p is what 1F1B holds on its first " +
       "stage. Times are the longest span of a stage. On the command line, debubble records has the orders, and takes better ones."),

@@ -35,7 +35,7 @@ impl Certainty {
         match self {
             Self::Sure => "sure",
             Self::Likely => "likely",
-            Self::NotResolved => "not told apart",
+            Self::NotResolved => "within the error",
         }
     }
 }

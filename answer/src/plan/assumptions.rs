@@ -43,7 +43,7 @@ const RULES: [Rule; 23] = [
     ),
     (
         |question, _| question.recipe.precision.is_low(),
-        "attention, router, normalisations and head stay in 16 bits unless told",
+        "attention, router, normalisations and head stay in 16 bits by default",
     ),
     (
         |question, plan| {

@@ -9,12 +9,11 @@ use super::priced::Plan;
 #[must_use]
 pub fn least(plan: &Plan) -> Option<String> {
     let least = plan.least_step?;
-    let any = "no order of its passes in the memory of its devices takes less";
     if least >= plan.step {
-        return Some(any.to_owned());
+        return Some("no order of passes is shorter in this memory".to_owned());
     }
     let gap = 1.0 - plan::number(least.0) / plan::number(plan.step.0);
-    Some(format!("{any} than {}, {} less", format::time(least), format::percent(gap)))
+    Some(format!("lower bound: {}, {} below", format::time(least), format::percent(gap)))
 }
 
 /// How far the step of `plan` may be off, or that nothing of its kind was measured.

@@ -231,7 +231,7 @@ pub fn figures(question: &Question, plan: &Plan) -> Vec<String> {
         format::percent(plan.hfu),
     ));
     lines.push(format!(
-        "{} days, {} GPU-hours, {} dollars; {:.2} % of the time is useful",
+        "{} days, {} GPU-hours, {} dollars; goodput {:.2} %",
         days(plan.days),
         amount(plan.gpu_hours),
         amount(plan.dollars),

@@ -419,10 +419,10 @@ fn rounded_up(value: f64) -> String {
 pub fn useful(plan: &Plan) -> String {
     let energy = plan.energy.map_or_else(String::new, |energy| {
         let (energy, unit) = if energy < 1e4 { (energy, "kWh") } else { (energy / 1e3, "MWh") };
-        format!("; {} {unit} at most, by the watts of its devices", amount(energy))
+        format!("; at most {} {unit}", amount(energy))
     });
     format!(
-        "{:.2} % of the time is useful, with a checkpoint every {:.0} s{energy}",
+        "goodput {:.2} %, a checkpoint every {:.0} s{energy}",
         100.0 * plan.goodput,
         plan.checkpoint_interval
     )
@@ -615,7 +615,7 @@ pub fn mark(question: &Question, plan: &Plan, taken: bool) -> Option<char> {
 }
 
 /// The marks of the table of plans, in short.
-pub const MARKS: &str = "error: how much less and more than that 95 % of measured runs take. >: the plan to take. *: no \
+pub const MARKS: &str = "error: 95 % of measured runs are in this range around the prediction. >: the plan to take. *: no \
      other plan is both faster and cheaper. !: its odds of deadline and budget are below the confidence. ?: it may fit, more \
      likely than not. [..]: no framework runs it";
 
@@ -624,8 +624,8 @@ pub const DEFINITIONS: [&str; 6] = [
     "*: on the Pareto front of days and dollars. >: the plan to take, the cheapest that meets deadline and budget with the \
      odds that are asked for, on devices of which something is measured, or the one that needs least of those that cannot \
      be told from it. Prices are assumptions of the machines' files",
-    "step: by the event engine, in which transfers share wires; error: how much less and more than that 95 % of \
-     measured runs take, unknown where nothing is measured on devices of this generation",
+    "step: by the event engine, in which transfers share wires; error: 95 % of measured runs \
+     are in this range around the prediction, unknown where nothing is measured on devices of this generation",
     "days, GPU-hours, dollars: the P50 step under the question's noise for all tokens, with checkpoints \
      at the best interval and failures",
     "GiB: held by the fullest device. MFU: model FLOPs, 3 forwards with all pairs of tokens, over the peak \

@@ -520,7 +520,7 @@ fn within_noise(row: &SearchRow) -> Option<String> {
     }
     let [gain, uncertainty] = [gain, uncertainty].map(format::percent);
     Some(format!(
-        "\nnot told apart from {name}: the order is predicted to take {gain} less, and the recording knows its \
+        "\nnot distinguishable from {name}: the order is predicted to take {gain} less, and the recording knows its \
          times within {uncertainty}\n"
     ))
 }

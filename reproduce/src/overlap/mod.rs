@@ -36,7 +36,7 @@ the sum of both, `where alone` the time in which either runs. 32.6 of its 114.5 
 notify kernels, which mostly wait for other ranks. They are kept: a measured segment holds its stream, and
 its multiprocessors, while it waits. With handshakes alone (0.75 ms each), or without them, compute bounds
 this pair and they hardly matter; where communication bounds a pair they matter in full. Ranks of an expert
-group that are apart are noise, not a cost. The longest stream is a bound: no order undercuts it. The order
+group that are apart are noise, not a cost. The longest stream is a lower bound. The order
 in which this pair was published is as good as the best to 0.7 %.
 Times were taken while both streams ran, and the matrix kernels leave 20 of 132 multiprocessors to
 communication at all times: nothing is slowed down here. For the same reason `one after the other` is longer

@@ -47,13 +47,13 @@ A question has a model (a config.json of Hugging Face, or a table [model]), toke
 clusters; see scenarios/plan/. Machines are data files (scenarios/machines/); such as a100-80g, h100,
 b200, gb200 and mi300x are built in. Every set-up whose groups multiply to the devices is costed; those
 that do not divide or do not fit are left out with the reason, the rest is replayed as long as it could
-beat the best. The plans told are run by the event engine, on shared wires and under the question's [noise]: jitter,
+beat the best. The best plans are run by the event engine, on shared wires and under the question's [noise]: jitter,
 stall, straggler, slowdown. The plan to take is the cheapest that meets deadline and budget with the odds of `confidence`, by
 what published trainings took over their plans, or, of those that predictions do not tell from it, the one that needs least.
 A plan may use what frameworks see of a device, less its reserve and the error of predicted memory; [search] memory-cap takes
 the place of that error. A faster set-up that may fit is shown beside it, with its odds.
 
-A table [setup] in place of [search] asks for one set-up: its step and memory are told part by part,
+A table [setup] instead of [search] asks for one set-up: its step and memory are listed part by part,
 on each cluster, whether it fits or not.
 
 `framework = \"megatron\"` or `\"torchtitan\"` keeps to what that framework runs.

@@ -139,7 +139,7 @@ fn bound(row: &SearchRow, found: &FoundOnHardware) -> String {
         time => format!(", with {} between two steps", format::time(time)),
     };
     format!(
-        "bound: {}, {} below, which no order undercuts ({}{between})",
+        "lower bound: {}, {} below ({}{between})",
         format::time(bound.cost),
         share(bound.cost, found.answer.value),
         argument(row, found)

@@ -53,7 +53,7 @@ fn of_figures(figures: &SimulatedFigures, with: &str) -> String {
     let bound = match bound {
         Some(bound) if bound == value => "no order takes less: optimal".to_owned(),
         Some(bound) => format!(
-            "bound: {}, {} below, which no order undercuts, with or without these keys",
+            "lower bound: {}, {} below, with or without these keys",
             format::time(*bound),
             format::percent(gain(*bound, *value))
         ),

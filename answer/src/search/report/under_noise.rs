@@ -97,7 +97,7 @@ fn in_words(row: &SearchRow, found: &FoundUnderNoise) -> String {
         Some(bound) => {
             let share = 1.0 - nanos(bound.cost) / answer.value.max(1.0);
             format!(
-                "bound: {}, {} below, which no order undercuts ({})",
+                "lower bound: {}, {} below ({})",
                 format::time(bound.cost),
                 format::percent(share),
                 bound.argument

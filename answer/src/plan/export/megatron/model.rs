@@ -34,7 +34,7 @@ pub(super) fn arguments(model: &Transformer, rotary_base: Option<u64>) -> Vec<St
         add("--position-embedding-type rope");
         match rotary_base {
             Some(base) => add(&format!("--rotary-base {base}")),
-            None => add("# --rotary-base: that of the model, 10000 unless told"),
+            None => add("# --rotary-base: that of the model, 10000 by default"),
         }
     }
     lines.extend(experts(model));
