@@ -4,6 +4,7 @@ import { button, make, picture, settled } from "page/dom.js";
 import { Fields, described, resolved } from "page/fields.js";
 import { bytes, droppable, read, saver } from "page/files.js";
 import * as link from "page/link.js";
+import * as state from "page/state.js";
 import { Work } from "page/work.js";
 
 /** The tables of a question besides its model and clusters. */
@@ -24,6 +25,7 @@ export async function begin({ engine }) {
   document.getElementById("plan").append(...tab.parts());
   addEventListener("hashchange", () => tab.restore());
   opened = tab;
+  state.listen((changed) => { if (changed.has("view") && state.now.view === "plan") tab.opened(); });
   await tab.restore();
 }
 
@@ -189,6 +191,12 @@ class Plan {
   /** Shows the first example, without a word of it in the link. */
   begin() {
     return this.show(this.examples[0].text, "", () => {});
+  }
+
+  /** Answers the example when the tab is first opened. */
+  opened() {
+    if (this.text === this.examples[0].text && !this.answered) this.work.run();
+    this.answered = true;
   }
 
   /** Takes a file that was opened. */

@@ -167,8 +167,7 @@ class Play {
   describe() {
     const { title, stages, microbatches } = this.keys;
     this.title.textContent = title || "Schedules side by side";
-    const named = `${title || `${stages} stages, ${microbatches} microbatches`} - debubble`;
-    if (document.title !== named) document.title = named;
+    state.change({ title: title || `${stages} stages, ${microbatches} microbatches` });
     const settings = this.keys.setting?.length;
     this.source.textContent = [this.keys.source, settings ? `${settings} settings: the keys of each stand in the file` : ""]
       .filter(Boolean).join(". ");
@@ -219,6 +218,7 @@ class Play {
     if (this.unseen && answer.drawing) this.gantts.see(this.unseen);
     this.unseen = null;
     this.headline.take(answer);
+    this.share.take(answer);
     this.results.take(answer, this.fitting);
     this.why.classList.add("stale");
     performance.measure("question to picture", { start: this.began, end: performance.now() });
