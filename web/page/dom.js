@@ -46,10 +46,13 @@ export function picture(svg, label) {
   return figure;
 }
 
+/** The sentences of `text`: lines that are indented further than the one above continue it. */
+const prose = (text) => text.trim().split(/\n(?!\s+[^\s-])/).map((one) => one.replaceAll(/\s+/g, " ").trim()).filter(Boolean);
+
 /** The parts of a sheet of the library, tables and texts, as elements. */
 export function sheet(parts) {
   return parts.flatMap((part) => {
-    if (typeof part === "string") return part.trim() ? [make("pre", {}, part.trim())] : [];
+    if (typeof part === "string") return prose(part).map((one) => make("p", { class: "note" }, one));
     const cells = (tag, row) => row.map((cell) => make(tag, {}, cell));
     const head = make("tr", {}, ...cells("th", part.header));
     const rows = part.rows.map((row) => make("tr", {}, ...cells("td", row)));

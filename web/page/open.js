@@ -91,7 +91,9 @@ class Opener {
     const files = new Map(runs.flatMap((one) => [...one.content]));
     const shown = make("div");
     const { machines } = await this.engine.ask({ ask: "built-in" });
-    const choose = make("select", { id: "run-machine" }, ...machines.map((name) => make("option", { value: name, selected: name === "h100" }, name)));
+    const said = [...files].map(([name, content]) => `${name}\n${new TextDecoder().decode(content)}`).join("\n").toLowerCase();
+    const own = machines.filter((name) => new RegExp(`(^|[^a-z0-9])${name}([^a-z0-9]|$)`).test(said)).at(-1) ?? "h100";
+    const choose = make("select", { id: "run-machine" }, ...machines.map((name) => make("option", { value: name, selected: name === own }, name)));
     const answer = async () => {
       const found = await this.engine.ask({ ask: "advise", files: runs.map((one) => one.name), machine: choose.value }, { files });
       shown.replaceChildren(...[...found.notes, ...found.warnings].map((one) => make("p", { class: "note" }, one)), ...sheet(found.sheet),
@@ -122,15 +124,15 @@ function guarded(text, does) {
   return make("span", {}, one, fault);
 }
 
-/** Asks the question of a file in the tab `title`, the question `name`. */
-const asks = (title, name) => async ({ text }) => [act(`Ask it in ${title}`, () => take(name, text))];
+/** Asks the question of a file, which is one of the kind `name`. */
+const asks = (name) => async ({ text }) => [act("Ask this question", () => take(name, text))];
 
 /** What is done with a file, by its kind: elements to show. */
 const ACTS = {
-  rl: asks("RL step", "rl"),
-  fsdp: asks("Packing", "fsdp"),
-  encoder: asks("Encoder", "encoder"),
-  failures: asks("Failures", "failures"),
+  rl: asks("rl"),
+  fsdp: asks("fsdp"),
+  encoder: asks("encoder"),
+  failures: asks("failures"),
   scenario: async ({ text }) => {
     state.change({ scenario: text, view: "play" });
     return [make("p", {}, "It is the question of “Play” now.")];

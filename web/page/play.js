@@ -107,7 +107,8 @@ class Play {
     const place = () => (narrow.matches ? main : side).append(...boxes);
     narrow.addEventListener("change", place);
     place();
-    return make("div", { class: "split" }, side, main);
+    // Fields are empty until there is a question.
+    return make("div", { class: "split", hidden: true }, side, main);
   }
   // Keeps in the link which part of the timelines is shown.
   note(look) {
@@ -138,10 +139,12 @@ class Play {
       this.show();
     } catch {
       // What is wrong with it is said with the answer.
+      this.element.hidden = false;
     }
     this.ask();
   }
   show() {
+    this.element.hidden = false;
     this.form.show(this.keys);
     this.schedules.choose(this.keys.schedule);
     this.describe();
