@@ -11,7 +11,7 @@ export class Headline {
     this.further = make("p", { class: "further", hidden: true });
     this.element = make("section", { class: "headline", "aria-label": "The answer", hidden: true }, this.lines, this.further,
       make("div", { class: "buttons" },
-        button("Search", search, { title: "Search a better order of passes, with a bound that no order undercuts" }),
+        button("Search", search, { title: "Search a better order of passes, with a lower bound" }),
         button("Export", share, { title: "A link, pictures, figures, orders, the command line, Python" }),
         button("Plan", plan, { title: "Which set-up trains a model on which machines" })));
     state.listen((changed) => { if (changed.has("scenario") || changed.has("found")) this.found(); });

@@ -12,6 +12,13 @@ import { Work } from "page/work.js";
 /** The most files that are opened at once: a trace has one for each rank. */
 const MOST_FILES = 512;
 
+/** The most rows of a table that are shown. */
+const MOST_ROWS = 200;
+
+/** The lines of a CSV file by cell. */
+const cells = (content) => new TextDecoder().decode(content).trim().split(/\r?\n/)
+  .map((line) => [...line.matchAll(/("(?:[^"]|"")*"|[^,]*)(?:,|$)/g)].slice(0, -1).map(([, cell]) => cell.replaceAll(/^"|"$/g, "").replaceAll('""', '"')));
+
 /** Makes the tab. */
 export async function begin() {
   const shown = make("div", { class: "answer", "aria-live": "polite" });
@@ -40,11 +47,14 @@ class Opener {
     if (files.length > MOST_FILES) return this.refuse(wait, `${files.length} files`, `At most ${MOST_FILES} files are opened at once.`);
     const told = [];
     for (const file of files) {
+      let content;
       try {
-        const content = await read(this.engine, [file]);
+        content = await read(this.engine, [file]);
         told.push({ name: file.name, content, ...await this.engine.ask({ ask: "kind", file: file.name }, { files: content }) });
       } catch (error) {
-        this.refuse(wait, file.name, error.text || error.message);
+        const [columns, ...rows] = /\.csv$/i.test(file.name) && content ? cells(content.get(file.name)) : [[]];
+        if (columns.filter((one) => /[a-z]{3}/i.test(one)).length < 2) this.refuse(wait, file.name, error.text || error.message);
+        else await this.show(wait, file.name, `a table of ${rows.length} rows, such as debubble writes, and no schedule`, () => Promise.resolve(sheet([{ header: columns, rows: rows.slice(0, MOST_ROWS) }])));
       }
     }
     const traces = told.filter((one) => one.kind === "trace");

@@ -72,7 +72,7 @@ class Plan {
     this.written.addEventListener("change", () => this.show(this.written.value, this.config));
     return [
       make("h2", {}, "Machines for a model"),
-      make("p", {}, "Searches tensor, pipeline, context, expert and data parallelism, schedules and recomputation for a model on the machines to choose from, and ranks what trains it in time, money and memory."),
+      make("p", {}, "Searches tensor, pipeline, context, expert and data parallelism, schedules and recomputation for a model and machines, and ranks the set-ups by time, cost and memory."),
       make("h3", {}, "The model"), this.model(), this.banner,
       make("h3", {}, "The machines"), this.machines.element,
       make("h3", {}, "The training"), this.fields[""].element,

@@ -144,8 +144,12 @@ fn links(home: Option<&str>) -> Result<String> {
     ensure!(home.starts_with("https://") && home.chars().all(is_plain), "no address: {home}");
     let home = home.trim_end_matches('/');
     let link = |(path, text): (&str, &str)| format!("<a href=\"{home}{path}\">{text}</a>\n");
-    let pages =
-        [("/blob/main/README.md", "README"), ("/tree/main/docs", "Book"), ("", "Repository"), ("/issues", "Issues")];
+    let pages = [
+        ("/blob/main/README.md", "README"),
+        ("/tree/main/docs", "Book"),
+        ("", "Repository"),
+        ("/issues", "Issues"),
+    ];
     Ok(pages.into_iter().map(link).collect())
 }
 
