@@ -22,8 +22,8 @@ minibatches = 5
 
 /** The tabs: their names, the name of their question, their button, what they answer. @type {[string, string, string, RegExp][]} */
 const TABS = [
-  ["RL step", "rl", "Predict the step", /A step takes .* on 8 devices, of which the rollout takes [\d.]+ %/],
-  ["Packing", "fsdp", "Compare the ways", /is the fastest\. With \d+ samples for each of 8 devices, a step takes/],
+  ["Where does the time of an RL step go?", "rl", "Predict the step", /A step takes .* on 8 devices, of which the rollout takes [\d.]+ %/],
+  ["How should I pack samples of unequal length?", "fsdp", "Compare the ways", /is the fastest\. With \d+ samples for each of 8 devices, a step takes/],
 ];
 
 /** The flags that ask for `keys`. @param {Record<string, any>} keys */
