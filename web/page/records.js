@@ -49,7 +49,10 @@ const proved = (some) => `${some.filter(isOptimal).length} of ${some.length} pro
 function bodies(some, by) {
   if (by) return [make("tbody", {}, ...some.toSorted((a, b) => (by.up ? 1 : -1) * order(VALUES[by.at](a), VALUES[by.at](b))).map(row))];
   const head = (name, own) => make("th", { class: "apart", colSpan: HEADER.length, scope: "rowgroup" }, `${FAMILIES[name] ?? name} (${proved(own)})`);
-  return [...Map.groupBy(some, (one) => one.family)].map(([name, own]) => make("tbody", {}, make("tr", {}, head(name, own)), ...own.map(row)));
+  return [...new Set(some.map((one) => one.family))].map((name) => {
+    const own = some.filter((one) => one.family === name);
+    return make("tbody", {}, make("tr", {}, head(name, own)), ...own.map(row));
+  });
 }
 
 const order = (a, b) => (typeof a === "number" ? a - b : a.localeCompare(b, undefined, { numeric: true }));
