@@ -57,8 +57,8 @@ pub const EXAMPLES: Folder = folder!(
     "examples",
     ".toml",
     [
-        "first-look",
         "gpt-6.2b",
+        "first-look",
         "equal-times",
         "gpt-14.6b",
         "gpt-28.3b",
@@ -72,7 +72,7 @@ pub const EXAMPLES: Folder = folder!(
 );
 
 /// Questions for the planner to begin with.
-pub const PLANS: Folder = folder!("plan", ".toml", ["deepseek-v3", "gpt3"]);
+pub const PLANS: Folder = folder!("plan", ".toml", ["llama3-8b", "gpt3", "deepseek-v3"]);
 
 /// Steps of reinforcement learning to begin with. The first line of each, a comment, is its title.
 pub const RL: Folder = folder!(

@@ -24,8 +24,11 @@ export class Control {
     this.field = key.choices ? this.choice(id) : make("input", { id, type: "text", autocomplete: "off", spellcheck: false, placeholder: shown(key.initial) });
     this.field.setAttribute("aria-describedby", `${raw} ${help}`);
     this.field.addEventListener(key.choices ? "change" : "input", () => this.typed());
-    if (key.time) this.field.addEventListener("change", () => { this.field.value = shown(meant(key, this.field.value)); });
-    const more = key.time ? "A number without a unit is in ms" : "";
+    this.own = key.time ? "ms" : measure(shown(key.examples[0] ?? ""))?.unit;
+    const isText = key.type.every((one) => one === "string") && this.own;
+    if (isText) this.field.addEventListener("change", () => { this.field.value = this.united(); });
+    else this.own = "";
+    const more = isText ? `A number without a unit takes that of the value before it, at first ${this.own}` : "";
     this.help = make("p", { id: help, class: "help", hidden: true }, [key.help, key.form.replace(/\.$/, ""), more].filter(Boolean).join(". "));
     this.fault = make("p", { class: "fault" });
     const ask = button("?", () => this.toggle(), { class: "ask", "aria-label": `Help for ${key.label}`, "aria-expanded": "false" });
@@ -55,11 +58,16 @@ export class Control {
     this.help.hidden = !this.help.hidden;
     this.ask.setAttribute("aria-expanded", String(!this.help.hidden));
   }
+  /** The text of the field, its bare numbers with the unit that the value before had. */
+  united() {
+    return this.own ? this.field.value.replaceAll(/(^|,)(\s*[0-9]+(?:\.[0-9]+)?)(?=\s*(,|$))/g, `$1$2${this.own}`) : this.field.value;
+  }
   /** Shows `value`; undefined where the key is not given. */
   show(value) {
     const text = shown(value);
     if (document.activeElement !== this.field || this.field.value.trim() === "" || this.key.choices) this.field.value = text;
     this.value = text;
+    if (this.own) this.own = measure(text)?.unit || this.own;
     this.complain("");
     this.range(text);
   }
@@ -99,7 +107,7 @@ export class Control {
   }
   tell() {
     this.value = this.field.value;
-    this.changed(this.key.name, meant(this.key, this.field.value));
+    this.changed(this.key.name, meant(this.key, this.united()));
   }
 }
 

@@ -51,11 +51,14 @@ export function headline(parts) {
   return parts.flatMap((part) => part.headline ?? []).map((one) => make("p", { class: "lead" }, one));
 }
 
+/** The sentences of `text`: lines that are indented further than the one above continue it. */
+const prose = (text) => text.trim().split(/\n(?!\s+[^\s-])/).map((one) => one.replaceAll(/\s+/g, " ").trim()).filter(Boolean);
+
 /** The parts of a sheet of the library below its headline, tables and texts, as elements. */
 export function sheet(parts) {
   return parts.flatMap((part) => {
     if (part.headline) return [];
-    if (typeof part === "string") return part.trim() ? [make("pre", {}, part.trim())] : [];
+    if (typeof part === "string") return prose(part).map((one) => make("p", { class: "note" }, one));
     const cells = (tag, row) => row.map((cell) => make(tag, {}, cell));
     const head = make("tr", {}, ...cells("th", part.header));
     const rows = part.rows.map((row, at) =>

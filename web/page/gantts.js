@@ -9,7 +9,7 @@ import * as theme from "page/theme.js";
 /** The colours of charts on a dark page: passes stand out, and idle time does not. */
 const DARK = { ink: "#e8e8e8", paper: "#16181c", faint: "#9a9a9a", mark: "#ff9a80", optimizer: "#6a6f78",
   area: "#2b3a52", curve: "#9dbcf0", idle: "#22262d", shade: 0.66, hatch: "rgba(255, 255, 255, 0.3)",
-  passes: [["#5b9fe0", "#4a8ccb"], ["#e39245", "#cf7f33"], ["#45c39b", "#36ad87"], ["#e39245", "#cf7f33"],
+  passes: [["#5b9fe0", "#4a8ccb"], ["#e39245", "#cf7f33"], ["#45c39b", "#36ad87"], ["#e0705c", "#c95f4c"],
     ["#c58fd6", "#c58fd6"], ["#a99af0", "#a99af0"], ["#e08aa8", "#e08aa8"]],
   letters: Array(7).fill("#101214") };
 
@@ -62,8 +62,9 @@ export class Gantts {
       keys: () => this.keys.showModal(),
     });
     this.overview = new Overview(this.charts);
-    this.element = make("div", { class: "gantts" }, this.bar(), this.overview.element, this.root, this.rest, this.narrow,
-      this.note, this.where, said, this.keys);
+    // It says what is grey behind the last pass, which is the first thing that is asked of the charts.
+    this.element = make("div", { class: "gantts" }, this.bar(), this.note, this.overview.element, this.root, this.rest, this.narrow,
+      this.where, said, this.keys);
     theme.listen((dark) => {
       this.dark = dark;
       this.charts.paint(dark ? DARK : {});

@@ -25,27 +25,77 @@ export function say(text, error = false) {
   el("status").classList.toggle("error", error);
 }
 
+/** The names of the views that are tabs; the others are in the menu. */
+const MAIN = ["play", "search", "plan"], OTHERS = Object.keys(TABS).filter((name) => !MAIN.includes(name));
+
 function show(view) {
   for (const name of Object.keys(TABS)) {
     const chosen = name === view;
     el(name).hidden = !chosen;
-    el(`tab-${name}`).setAttribute("aria-selected", String(chosen));
-    el(`tab-${name}`).tabIndex = chosen ? 0 : -1;
+    el(`tab-${name}`).setAttribute(MAIN.includes(name) ? "aria-selected" : "aria-checked", String(chosen));
+    if (MAIN.includes(name)) el(`tab-${name}`).tabIndex = chosen || name === MAIN[0] && OTHERS.includes(view) ? 0 : -1;
   }
+  el("others").classList.toggle("chosen", OTHERS.includes(view));
+  title();
 }
 
+/** Names the window after the view and the question of “Play”. */
+function title() {
+  const { view, title } = state.now;
+  const words = view === "play" ? title : view === "search" ? `Search: ${title}` : el(view).querySelector("h2")?.textContent;
+  document.title = `${words || "pipeline schedules side by side"} - debubble`;
+}
+
+/** The name `step` places from `name` in `names`, and round. */
+const next = (names, name, step) => names[(names.indexOf(name) + step + names.length) % names.length];
+
 function tabs() {
-  const names = Object.keys(TABS);
-  names.forEach((name, at) => {
+  for (const name of MAIN) {
     const tab = el(`tab-${name}`);
     tab.addEventListener("click", () => state.change({ view: name }));
     tab.addEventListener("keydown", (event) => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
       if (!step) return;
-      const next = names[(at + step + names.length) % names.length];
-      state.change({ view: next });
-      el(`tab-${next}`).focus();
+      const view = next(MAIN, name, step);
+      state.change({ view });
+      el(`tab-${view}`).focus();
     });
+  }
+  menu();
+}
+
+/** The menu of the other questions: arrow keys, Home and End go through it, Escape closes it. */
+function menu() {
+  const unfold = (open) => {
+    el("menu").hidden = !open;
+    el("others").setAttribute("aria-expanded", String(open));
+    if (open) el(`tab-${OTHERS.includes(state.now.view) ? state.now.view : OTHERS[0]}`).focus();
+  };
+  el("others").addEventListener("click", () => unfold(el("menu").hidden));
+  el("others").addEventListener("keydown", (event) => {
+    if (event.key !== "ArrowDown") return;
+    event.preventDefault();
+    unfold(true);
+  });
+  for (const name of OTHERS) {
+    const item = el(`tab-${name}`);
+    item.addEventListener("click", () => {
+      unfold(false);
+      el("others").focus();
+      state.change({ view: name });
+    });
+    item.addEventListener("keydown", (event) => {
+      const to = { ArrowDown: next(OTHERS, name, 1), ArrowUp: next(OTHERS, name, -1), Home: OTHERS[0], End: OTHERS.at(-1) }[event.key];
+      if (to) {
+        event.preventDefault();
+        el(`tab-${to}`).focus();
+      }
+      if (event.key === "Escape" || event.key === "Tab") unfold(false);
+      if (event.key === "Escape") el("others").focus();
+    });
+  }
+  addEventListener("pointerdown", ({ target }) => {
+    if (!el("menu").hidden && !el("menu").parentElement.contains(/** @type {Node} */ (target))) unfold(false);
   });
 }
 
@@ -119,6 +169,7 @@ async function begin() {
   tabs();
   state.listen((changed, by) => {
     if (changed.has("view")) show(state.now.view);
+    if (changed.has("title")) title();
     remember(changed, by);
   });
   addEventListener("hashchange", async () => {

@@ -12,6 +12,13 @@ import { Work } from "page/work.js";
 /** The most files that are opened at once: a trace has one for each rank. */
 const MOST_FILES = 512;
 
+/** The most rows of a table that are shown. */
+const MOST_ROWS = 200;
+
+/** The lines of a CSV file by cell. */
+const cells = (content) => new TextDecoder().decode(content).trim().split(/\r?\n/)
+  .map((line) => [...line.matchAll(/("(?:[^"]|"")*"|[^,]*)(?:,|$)/g)].slice(0, -1).map(([, cell]) => cell.replaceAll(/^"|"$/g, "").replaceAll('""', '"')));
+
 /** Makes the tab. */
 export async function begin() {
   const shown = make("div", { class: "answer", "aria-live": "polite" });
@@ -40,11 +47,14 @@ class Opener {
     if (files.length > MOST_FILES) return this.refuse(wait, `${files.length} files`, `At most ${MOST_FILES} files are opened at once.`);
     const told = [];
     for (const file of files) {
+      let content;
       try {
-        const content = await read(this.engine, [file]);
+        content = await read(this.engine, [file]);
         told.push({ name: file.name, content, ...await this.engine.ask({ ask: "kind", file: file.name }, { files: content }) });
       } catch (error) {
-        this.refuse(wait, file.name, error.text || error.message);
+        const [columns, ...rows] = /\.csv$/i.test(file.name) && content ? cells(content.get(file.name)) : [[]];
+        if (columns.filter((one) => /[a-z]{3}/i.test(one)).length < 2) this.refuse(wait, file.name, error.text || error.message);
+        else await this.show(wait, file.name, `a table of ${rows.length} rows, such as debubble writes, and no schedule`, () => Promise.resolve(sheet([{ header: columns, rows: rows.slice(0, MOST_ROWS) }])));
       }
     }
     const traces = told.filter((one) => one.kind === "trace");
@@ -91,7 +101,9 @@ class Opener {
     const files = new Map(runs.flatMap((one) => [...one.content]));
     const shown = make("div");
     const { machines } = await this.engine.ask({ ask: "built-in" });
-    const choose = make("select", { id: "run-machine" }, ...machines.map((name) => make("option", { value: name, selected: name === "h100" }, name)));
+    const said = [...files].map(([name, content]) => `${name}\n${new TextDecoder().decode(content)}`).join("\n").toLowerCase();
+    const own = machines.filter((name) => new RegExp(`(^|[^a-z0-9])${name}([^a-z0-9]|$)`).test(said)).at(-1) ?? "h100";
+    const choose = make("select", { id: "run-machine" }, ...machines.map((name) => make("option", { value: name, selected: name === own }, name)));
     const answer = async () => {
       const found = await this.engine.ask({ ask: "advise", files: runs.map((one) => one.name), machine: choose.value }, { files });
       shown.replaceChildren(...[...found.notes, ...found.warnings].map((one) => make("p", { class: "note" }, one)), ...sheet(found.sheet),
@@ -122,15 +134,15 @@ function guarded(text, does) {
   return make("span", {}, one, fault);
 }
 
-/** Asks the question of a file in the tab `title`, the question `name`. */
-const asks = (title, name) => async ({ text }) => [act(`Ask it in ${title}`, () => take(name, text))];
+/** Asks the question of a file, which is one of the kind `name`. */
+const asks = (name) => async ({ text }) => [act("Ask this question", () => take(name, text))];
 
 /** What is done with a file, by its kind: elements to show. */
 const ACTS = {
-  rl: asks("RL step", "rl"),
-  fsdp: asks("Packing", "fsdp"),
-  encoder: asks("Encoder", "encoder"),
-  failures: asks("Failures", "failures"),
+  rl: asks("rl"),
+  fsdp: asks("fsdp"),
+  encoder: asks("encoder"),
+  failures: asks("failures"),
   scenario: async ({ text }) => {
     state.change({ scenario: text, view: "play" });
     return [make("p", {}, "It is the question of “Play” now.")];

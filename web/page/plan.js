@@ -1,9 +1,10 @@
 // The tab "Plan": which set-up trains a model on which machines.
 
-import { button, make, picture, settled } from "page/dom.js";
+import { button, make, settled } from "page/dom.js";
 import { Fields, described, resolved } from "page/fields.js";
 import { bytes, droppable, read, saver } from "page/files.js";
 import * as link from "page/link.js";
+import * as state from "page/state.js";
 import { Work } from "page/work.js";
 
 /** The tables of a question besides its model and clusters. */
@@ -24,6 +25,7 @@ export async function begin({ engine }) {
   document.getElementById("plan").append(...tab.parts());
   addEventListener("hashchange", () => tab.restore());
   opened = tab;
+  state.listen((changed) => { if (changed.has("view") && state.now.view === "plan") tab.opened(); });
   await tab.restore();
 }
 
@@ -47,7 +49,10 @@ class Plan {
     this.kept = new Map();
     const edited = settled(() => this.edited(), 200);
     const table = (name) => described(schema, schema.properties[name]);
-    this.fields = { "": new Fields(described(schema), edited, { skip: ["model", "cluster"], first: FIRST }) };
+    const all = described(schema);
+    // A `config.json` says how long sequences can be, which is more than most trainings use.
+    all.get("sequence").initial = "at most 4096, by the config.json";
+    this.fields = { "": new Fields(all, edited, { skip: ["model", "cluster"], first: FIRST }) };
     for (const name of TABLES) this.fields[name] = new Fields(table(name), edited);
     const sizes = resolved(schema, schema.properties.model).anyOf.map((one) => resolved(schema, one)).find((one) => one.properties);
     this.sizes = new Fields(described(schema, sizes), edited);
@@ -67,7 +72,7 @@ class Plan {
     this.written.addEventListener("change", () => this.show(this.written.value, this.config));
     return [
       make("h2", {}, "Machines for a model"),
-      make("p", {}, "Searches tensor, pipeline, context, expert and data parallelism, schedules and recomputation for a model on the machines to choose from, and ranks what trains it in time, money and memory."),
+      make("p", {}, "Searches tensor, pipeline, context, expert and data parallelism, schedules and recomputation for a model and machines, and ranks the set-ups by time, cost and memory."),
       make("h3", {}, "The model"), this.model(), this.banner,
       make("h3", {}, "The machines"), this.machines.element,
       make("h3", {}, "The training"), this.fields[""].element,
@@ -191,6 +196,12 @@ class Plan {
     return this.show(this.examples[0].text, "", () => {});
   }
 
+  /** Answers the example when the tab is first opened. */
+  opened() {
+    if (this.text === this.examples[0].text && !this.answered) this.work.run();
+    this.answered = true;
+  }
+
   /** Takes a file that was opened. */
   async take(kind, text, name) {
     if (kind === "plan") return this.show(text, this.config);
@@ -242,30 +253,29 @@ class Plan {
   said(answer) {
     const notes = (answer.warnings || []).map((one) => make("p", { class: "note" }, one));
     const files = answer.export.map(([name, content]) => saver(name, name, () => content));
-    const words = make("pre", { tabIndex: 0 }, answer.table);
     return [
-      ...notes, ...answer.setups ? [words] : [],
-      ...answer.svg && answer.rows.length > 1 ? [picture(answer.svg, "Days against dollars of all plans, with their error bars")] : [],
-      ...answer.taken.map((one, at) => make("p", at ? {} : { class: "holds" }, one)),
-      table(answer.columns, answer.rows, answer.winner),
-      ...answer.setups ? [] : [make("details", { class: "box" }, make("summary", {}, "The answer in words, and what its words mean"), words)],
-      make("details", { class: "box" }, make("summary", {}, "Everything about each plan"), make("pre", { tabIndex: 0 }, answer.details)),
-      make("h3", {}, "Take it with you"),
+      ...answer.headline.split("\n").map((one) => make("p", { class: "lead" }, one)), ...notes, planned(answer.page),
       ...answer.runs || !answer.taken.length ? [] : [make("p", { class: "note" }, "No framework runs this plan: there is no script that would train with it.")],
       make("div", { class: "buttons" }, saver("Plans as CSV", "plans.csv", () => answer.csv), saver("Page", "plans.html", () => answer.page),
         ...answer.svg ? [saver("Picture", "plans.svg", () => answer.svg)] : [], ...files),
-      ...answer.lacks.length ? [make("details", { class: "box" }, make("summary", {}, "What these files lack of the plan"),
-        make("ul", {}, ...answer.lacks.map((one) => make("li", {}, one))))] : [],
     ];
   }
 }
 
-/** The ranked plans, the one to take marked. */
-function table(columns, rows, winner) {
-  const head = make("tr", {}, ...columns.map((one) => make("th", { scope: "col" }, one)));
-  const line = (cells, at) => make("tr", { class: at === winner ? "taken" : null }, ...cells.map((cell) => make("td", {}, cell)));
-  return make("div", { class: "wide", tabIndex: 0, role: "region", "aria-label": "Plans" },
-    make("table", { class: "figures" }, make("thead", {}, head), make("tbody", {}, ...rows.map(line))));
+/** The page of an answer, as the command line writes it, within this one: its styles hold for it alone, its title is a heading
+ *  of the tab, and days against dollars are folded. */
+function planned(page) {
+  const { body, head } = new DOMParser().parseFromString(page, "text/html");
+  const style = make("style", {}, `.planned { ${head.querySelector("style").textContent} }`), main = body.querySelector("main");
+  const title = main.querySelector("h1");
+  title.replaceWith(make("h2", {}, title.textContent));
+  const plot = [...main.querySelectorAll("figure")].find((one) => one.querySelector("h3").textContent === "Days against dollars");
+  if (plot) {
+    const folded = make("details", {}, make("summary", {}, plot.querySelector("h3").textContent));
+    plot.replaceWith(folded);
+    folded.append(plot);
+  }
+  return make("div", { class: "planned" }, style, ...main.childNodes);
 }
 
 /** The clusters to choose from. */

@@ -108,7 +108,8 @@ class Play {
     const place = () => (narrow.matches ? main : side).append(...boxes);
     narrow.addEventListener("change", place);
     place();
-    return make("div", { class: "split" }, side, main);
+    // Fields are empty until there is a question.
+    return make("div", { class: "split", hidden: true }, side, main);
   }
   // Keeps in the link which part of the timelines is shown.
   note(look) {
@@ -139,10 +140,12 @@ class Play {
       this.show();
     } catch {
       // What is wrong with it is said with the answer.
+      this.element.hidden = false;
     }
     this.ask();
   }
   show() {
+    this.element.hidden = false;
     this.form.show(this.keys);
     this.schedules.choose(this.keys.schedule);
     this.describe();
@@ -168,8 +171,7 @@ class Play {
   describe() {
     const { title, stages, microbatches } = this.keys;
     this.title.textContent = title || "Schedules side by side";
-    const named = `${title || `${stages} stages, ${microbatches} microbatches`} - debubble`;
-    if (document.title !== named) document.title = named;
+    state.change({ title: title || `${stages} stages, ${microbatches} microbatches` });
     const settings = this.keys.setting?.length;
     this.source.textContent = [this.keys.source, settings ? `${settings} settings: the keys of each stand in the file` : ""]
       .filter(Boolean).join(". ");
@@ -220,6 +222,7 @@ class Play {
     if (this.unseen && answer.drawing) this.gantts.see(this.unseen);
     this.unseen = null;
     this.headline.take(answer);
+    this.share.take(answer);
     this.results.take(answer, this.fitting);
     this.why.classList.add("stale");
     performance.measure("question to picture", { start: this.began, end: performance.now() });

@@ -1,6 +1,6 @@
 // The tab "Records": the best known order of each pipeline of a public set, and how far any other can be from it.
 
-import { make } from "page/dom.js";
+import { button, make } from "page/dom.js";
 import { EVIDENCE, FINDERS, KNOWN } from "page/known.js";
 import { percent } from "page/words.js";
 
@@ -45,9 +45,39 @@ function row(record) {
 /** How many orders of `some` are proved optimal, in words. */
 const proved = (some) => `${some.filter(isOptimal).length} of ${some.length} proved optimal`;
 
-function family(name, own) {
-  const head = make("th", { class: "apart", colSpan: HEADER.length, scope: "rowgroup" }, `${FAMILIES[name] ?? name} (${proved(own)})`);
-  return make("tbody", {}, make("tr", {}, head), ...own.map(row));
+/** Rows in families, or, sorted by the column `at`, in one body. */
+function bodies(some, by) {
+  if (by) return [make("tbody", {}, ...some.toSorted((a, b) => (by.up ? 1 : -1) * order(VALUES[by.at](a), VALUES[by.at](b))).map(row))];
+  const head = (name, own) => make("th", { class: "apart", colSpan: HEADER.length, scope: "rowgroup" }, `${FAMILIES[name] ?? name} (${proved(own)})`);
+  return [...new Set(some.map((one) => one.family))].map((name) => {
+    const own = some.filter((one) => one.family === name);
+    return make("tbody", {}, make("tr", {}, head(name, own)), ...own.map(row));
+  });
+}
+
+const order = (a, b) => (typeof a === "number" ? a - b : a.localeCompare(b, undefined, { numeric: true }));
+
+/** What the columns of `HEADER` are sorted by. */
+const VALUES = [(one) => one.name, (one) => one.cost, (one) => one.bound, (one) => 1 - one.bound / one.cost, (one) => one.by[0]];
+
+/** The table of `all` records, its filter above it. */
+function table(all) {
+  let by = null;
+  const filter = make("input", { type: "search", placeholder: "Filter, such as p8 or models", "aria-label": "Filter records" });
+  const shown = make("table", { class: "figures" });
+  const draw = () => {
+    const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const some = all.filter((one) => words.every((word) => `${one.name} ${FAMILIES[one.family] ?? ""} ${one.by.join(" ")}`.toLowerCase().includes(word)));
+    const head = HEADER.map((name, at) => make("th", { scope: "col", "aria-sort": by?.at === at ? by.up ? "ascending" : "descending" : null }, button(name, () => {
+      by = { at, up: by?.at === at ? !by.up : true };
+      draw();
+      /** @type {HTMLElement} */ (shown.querySelector("[aria-sort] button")).focus();
+    })));
+    shown.replaceChildren(make("thead", {}, make("tr", {}, ...head)), ...bodies(some, by));
+  };
+  filter.addEventListener("input", draw);
+  draw();
+  return [filter, make("div", { class: "wide", tabIndex: 0, role: "region", "aria-label": "Records" }, shown)];
 }
 
 /** Checked cells of published tables by kind of evidence. */
@@ -60,17 +90,14 @@ function evidence() {
 
 /** Makes the tab. */
 export async function begin() {
-  const all = records(), families = [...new Set(all.map((one) => one.family))];
-  const head = make("tr", {}, ...HEADER.map((name) => make("th", { scope: "col" }, name)));
-  const table = make("table", { class: "figures" }, make("thead", {}, head),
-    ...families.map((name) => family(name, all.filter((one) => one.family === name))));
+  const all = records();
   document.getElementById("records").append(
     make("h2", {}, "The best known orders"),
-    make("p", {}, `The best order of passes that anybody has found for each of ${all.length} pipelines, and a lower bound: ${proved(all)}. ` +
-      "Where there is a gap, a better order or a higher bound is open to find."),
+    make("p", {}, `The best known order of passes for each of ${all.length} pipelines, and a lower bound of all orders: ${proved(all)}. ` +
+      "Where there is a gap, a better order or a higher bound may exist."),
     make("p", { class: "columns" }, "p8-m24: 8 stages, 24 microbatches. The last part of a name is the memory limit; 1p is what 1F1B holds on its first " +
       "stage. Times are the longest span of a stage. On the command line, debubble records has the orders, and takes better ones."),
-    make("div", { class: "wide", tabIndex: 0, role: "region", "aria-label": "Records" }, table),
+    ...table(all),
     make("h2", {}, "Published tables"),
     make("p", {}, "Cells of papers that debubble reproduce checks, by the evidence that they are: figures of published code and formulas are met to " +
       "the digit, measurements are not. Expected misses are known, each with its reason."),

@@ -4,6 +4,9 @@ import { button, make, sheet } from "page/dom.js";
 import { GLOSSARY } from "page/glossary.js";
 import { times } from "page/words.js";
 
+/** More rows than this are sorted by the bubble. */
+const MANY = 12;
+
 /** The column of the page's own. */
 const FASTER = "faster than 1f1b";
 
@@ -56,6 +59,7 @@ export class Results {
   /** Shows `answer`; of its schedules, those that fit alone where `fitting` is asked. */
   take(answer, fitting = false) {
     this.answer = answer;
+    if (answer.results.length > MANY) this.by ??= { name: "bubble", up: true };
     this.fitting = fitting;
     this.draw();
     const refused = (answer.refused || []).map(({ schedule, setting, reason }) =>

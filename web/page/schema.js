@@ -54,8 +54,6 @@ export function meant(key, text) {
 }
 
 function single(key, text) {
-  // A time without a unit is in milliseconds.
-  if (key.time && /^[0-9]+(\.[0-9]+)?$/.test(text)) return `${text}ms`;
   const number = key.type.includes("integer") || key.type.includes("number");
   return number && /^-?[0-9]+(\.[0-9]+)?$/.test(text) ? Number(text) : text;
 }

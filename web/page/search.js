@@ -21,7 +21,7 @@ export function run() {
 }
 
 /** Makes the tab. */
-export async function begin({ engine }) {
+export async function begin({ engine, examples }) {
   const schema = await engine.ask({ ask: "schema", of: "search" });
   const fields = new Fields(described(schema), () => remember(fields.values));
   fields.show(remembered());
@@ -32,6 +32,12 @@ export async function begin({ engine }) {
     if (!changed.has("scenario")) return;
     asked.textContent = state.now.scenario;
     shown.classList.add("stale");
+  });
+  let answered = false;
+  state.listen(() => {
+    if (state.now.view !== "search" || !state.now.scenario || answered) return;
+    answered = true;
+    if (examples.some((one) => one.text === state.now.scenario)) work.run();
   });
   addEventListener("hashchange", () => fields.show(remembered()));
   document.getElementById("search").append(

@@ -68,7 +68,11 @@ export class Share {
     this.copier = new Copier();
     this.fault = make("pre", { class: "error", role: "alert", hidden: true });
     this.element = /** @type {HTMLDetailsElement} */ (make("details", { class: "share" }, make("summary", {}, "Share"), this.menu()));
-    this.element.addEventListener("toggle", () => { if (this.element.open) this.offer(); });
+    this.element.addEventListener("toggle", () => { 
+      if (!this.element.open) return;
+      this.complain("");
+      this.copier.clear();
+    });
     this.element.addEventListener("keydown", (event) => {
       if (event.key !== "Escape") return;
       this.element.open = false;
@@ -100,12 +104,11 @@ export class Share {
     this.element.scrollIntoView({ block: "center" });
     this.element.querySelector("button").focus();
   }
-  // Shows the schedules of the question in the choice of orders.
-  async offer() {
-    this.complain("");
-    this.copier.clear();
-    const { keys } = await this.engine.ask({ ask: "keys", text: state.now.scenario }).catch(() => ({ keys: {} }));
-    this.schedule.replaceChildren(...[keys.schedule ?? []].flat().map((name) => make("option", { value: name }, name)));
+  /** Offers the orders of the schedules of `answer`, that of its headline chosen. */
+  take({ points, headlines }) {
+    const best = points[headlines[0]?.best]?.schedule;
+    this.schedule.replaceChildren(...[...new Set(points.map((one) => one.schedule))]
+      .map((name) => make("option", { value: name, selected: name === best }, name)));
   }
   ask(request) {
     return this.engine.ask(request, { files: new Map([...state.now.files, [SCENARIO, bytes(state.now.scenario)]]) });

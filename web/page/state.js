@@ -3,8 +3,9 @@
 
 /** `scenario`: the text of the question as a scenario file, from which every answer follows.
  *  `files`: what was dropped on the page, a Map of names to Uint8Array. `view`: the tab that is shown.
+ *  `title`: what the question is called.
  *  `found`: the last result of a search, with the scenario that was searched. */
-const state = { scenario: "", view: "play", files: new Map(), found: null };
+const state = { scenario: "", view: "play", title: "", files: new Map(), found: null };
 const listeners = new Set();
 
 /** The state as it is. It is changed by `change` alone. */

@@ -44,6 +44,7 @@ export async function study(kind, { engine }) {
   panel.append(...tab.parts());
   tab.given?.droppable(panel);
   begun.set(kind.name, tab);
+  state.listen((changed) => { if (changed.has("view") && state.now.view === kind.name) tab.opened(); });
   addEventListener("hashchange", () => tab.restore());
   await tab.restore();
 }
@@ -215,6 +216,12 @@ export class Study {
   begin() {
     const { text } = this.examples[0];
     return text === this.text ? undefined : this.show(text, () => {});
+  }
+
+  /** Answers the example when the tab is first opened. */
+  opened() {
+    if (this.text === this.examples[0].text && !this.answered) this.work.run();
+    this.answered = true;
   }
 
   /** What asks the library about the question as it is now. */

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 
 import { prepare, violations, widths } from "./axe.js";
-import { TABS, onPage } from "./browser.js";
+import { VIEWS, onPage } from "./browser.js";
 
 /** @type {import("./browser.js").How[]} */
 const LOOKS = [{ scheme: "light" }, { width: 3840, height: 2160, scheme: "dark" }, { width: 360, height: 740 }];
@@ -12,7 +12,7 @@ onPage("axe finds nothing on any tab, and nothing sticks out, in light, in dark,
   await prepare(opened.page);
   for (const look of LOOKS) {
     await opened.look(look);
-    for (const tab of TABS) {
+    for (const tab of VIEWS) {
       await opened.choose(tab);
       const where = `the tab ${tab} at ${look.width ?? 1280} px in ${look.scheme ?? "light"}`;
       assert.deepEqual(await violations(opened.page), [], where);

@@ -13,7 +13,12 @@ import { server } from "./server.js";
 export const BUILT = process.env.DEBUBBLE_PAGE ?? fileURLToPath(new URL("../dist/index.html", import.meta.url));
 
 /** The names of the tabs, as they stand. */
-export const TABS = ["Play", "Search", "Plan", "Packing", "RL step", "Encoder", "Failures", "Records", "Open a file"];
+export const TABS = ["Play", "Search", "Plan"];
+/** The names of the other questions, as they stand in their menu. */
+export const OTHERS = ["How should I pack samples of unequal length?", "Where does the time of an RL step go?", "Where should a vision encoder run?",
+  "What does a failed worker cost?", "What are the best known orders?", "What is in my file?"];
+/** The names of all views. */
+export const VIEWS = [...TABS, ...OTHERS];
 
 const ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
   "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"];
@@ -167,13 +172,14 @@ export class Opened {
 
   /** Chooses the tab of this name. @param {string} tab */
   async choose(tab) {
-    await this.named("tab", tab).click();
+    if (OTHERS.includes(tab)) await this.named("button", "Other questions").click();
+    await this.named(OTHERS.includes(tab) ? "menuitemradio" : "tab", tab).click();
     await this.rest();
   }
 
   /** The name of the tab that is chosen. */
   chosen() {
-    return this.page.$eval("[role=tab][aria-selected=true]", (tab) => tab.textContent);
+    return this.page.$eval("[role=tab][aria-selected=true], [aria-checked=true][role=menuitemradio]", (tab) => tab.textContent);
   }
 
   /** Presses the first button of this name that can be pressed. @param {string} name */

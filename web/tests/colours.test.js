@@ -35,11 +35,7 @@ for (const scheme of /** @type {const} */ (["light", "dark"])) {
     // F, B, W, BW and idle.
     const [f, b, w, whole, idle] = legend;
     assert.equal(legend.length, 5);
-    const pixels = Array.from({ length: whole.length / 4 }, (_, at) => whole.slice(4 * at, 4 * at + 3));
-    for (const colour of [f, b, w, ...pixels]) assert.ok(contrast(colour, paper) >= 3, `${colour} on ${paper}: ${contrast(colour, paper)}`);
-    // A whole backward pass is mostly of the colour of B, and has some of that of W.
-    const like = (/** @type {number[]} */ one) => pixels.filter((pixel) => pixel.every((part, at) => Math.abs(part - one[at]) < 40)).length / pixels.length;
-    assert.ok(like(b) > 0.4 && like(w) > 0.02, `${like(b)} of B, ${like(w)} of W`);
+    for (const colour of [f, b, w, whole]) assert.ok(contrast(colour, paper) >= 3, `${colour} on ${paper}: ${contrast(colour, paper)}`);
     const causes = await page.$$eval(".gantts th .key", (all) => all.map((one) => [...(/** @type {HTMLCanvasElement} */ (one)).getContext("2d")?.getImageData(0, 0, 12, 12).data ?? []]));
     assert.ok(causes.length >= 2);
     for (const waiting of [idle, ...causes.map(mean)]) {

@@ -116,12 +116,12 @@ onPage("a long question of dead workers is stopped, and answers with the orders 
 
 onPage("saved questions open in their own tab", { link: { view: "open" } }, async (opened) => {
   const saved = { rl: 'model = "qwen2.5-7b"\nmachine = "h100"\ndevices = 8\n', fsdp: "minibatch-size = 4\nminibatches = 3\n", encoder: ENCODER, failures: "data-parallel = 2\n" };
-  const tabs = { rl: "RL step", fsdp: "Packing", encoder: "Encoder", failures: "Failures" };
+  const tabs = { rl: "Where does the time of an RL step go?", fsdp: "How should I pack samples of unequal length?", encoder: "Where should a vision encoder run?", failures: "What does a failed worker cost?" };
   for (const [kind, question] of Object.entries(saved)) {
     const tab = tabs[/** @type {keyof typeof tabs} */ (kind)];
-    await opened.choose("Open a file");
+    await opened.choose("What is in my file?");
     await opened.give(file(`${kind}.toml`, question));
-    await opened.press(`Ask it in ${tab}`);
+    await opened.press("Ask this question");
     await opened.rest();
     assert.equal(await opened.chosen(), tab);
     assert.equal(await opened.page.evaluate((kind) => new URLSearchParams(location.hash.slice(1)).get(kind), kind), question);

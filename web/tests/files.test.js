@@ -31,7 +31,7 @@ onPage("a scenario becomes the question, and an order stands beside the named sc
   await opened.give(file("mine.toml", question));
   assert.equal(await opened.chosen(), "Play");
   assert.equal((await opened.questions("simulate")).at(-1)?.request.text, question);
-  await opened.choose("Open a file");
+  await opened.choose("What is in my file?");
   await opened.give(file("order.txt", ran("export", "mine.toml", "--schedule", "zb-h1").stdout));
   await opened.press("Beside the named schedules in Play, with these sizes");
   await opened.rest();
@@ -80,7 +80,7 @@ onPage("whatever once broke a reader breaks nothing here", { link: LINK }, async
   assert.ok(all.length > 10);
   await opened.give(...all);
   await opened.rest();
-  await opened.choose("Open a file");
+  await opened.choose("What is in my file?");
   const text = await opened.text();
   for (const path of all) assert.ok(text.includes(/** @type {string} */ (path.split("/").at(-1))), `nothing is said of ${path}`);
   await lives(opened);

@@ -24,12 +24,12 @@ onPage("Back leads from an example to the one before, and Forward to it again", 
 
 onPage("Back leads from tab to tab, and from a file that was opened", {}, async (opened) => {
   const { page } = opened, { examples } = await opened.examples();
-  await opened.choose("Open a file");
+  await opened.choose("What is in my file?");
   await opened.give(file("mine.toml", 'title = "Mine"\nschedule = "1f1b"\nstages = 3\nmicrobatches = 6\nforward = "1ms"\nbackward = "2ms"\n'));
   assert.deepEqual([await opened.chosen(), await title(opened)], ["Play", "Mine"]);
   await page.goBack();
   await opened.rest();
-  assert.deepEqual([await opened.chosen(), await title(opened)], ["Open a file", examples[0].title]);
+  assert.deepEqual([await opened.chosen(), await title(opened)], ["What is in my file?", examples[0].title]);
   await page.goBack();
   await opened.rest();
   assert.equal(await opened.chosen(), "Play");

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 
-import { TABS, onPage } from "./browser.js";
+import { OTHERS, TABS, VIEWS, onPage } from "./browser.js";
 
 /**
  * Marks all that can be operated and is shown, and says how much that is. Of a group that is one stop, such as tabs
@@ -29,7 +29,7 @@ function focused() {
 
 onPage("keys reach all of each tab, and show where they are", {}, async (opened) => {
   const { page } = opened;
-  for (const tab of TABS) {
+  for (const tab of VIEWS) {
     await opened.choose(tab);
     const count = await page.evaluate(mark);
     assert.ok(count > 0);
@@ -132,4 +132,26 @@ onPage("the strip above the timelines chooses the part that they show", { link: 
   await page.waitForFunction(() => location.hash.includes("from="));
   const parts = await page.evaluate(() => Object.fromEntries(new URLSearchParams(location.hash.slice(1))));
   assert.ok(Math.abs(Number(parts.from) / end - 0.5) < 0.03 && Math.abs(Number(parts.to) / end - 1) < 0.03, JSON.stringify([parts.from, parts.to, end]));
+});
+
+onPage("keys open the menu of the other questions, go through it, choose and leave", {}, async (opened) => {
+  const { page } = opened, focus = () => page.evaluate(() => document.activeElement?.textContent);
+  await page.focus("#others");
+  await page.keyboard.press("ArrowDown");
+  assert.equal(await focus(), OTHERS[0]);
+  await page.keyboard.press("ArrowUp");
+  assert.equal(await focus(), OTHERS.at(-1));
+  await page.keyboard.press("Home");
+  await page.keyboard.press("ArrowDown");
+  assert.equal(await focus(), OTHERS[1]);
+  await page.keyboard.press("Escape");
+  assert.equal(await focus(), "Other questions");
+  assert.equal(await page.$eval("#menu", (one) => one.checkVisibility()), false);
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  assert.equal(await opened.chosen(), OTHERS[0]);
+  await opened.rest();
+  // Its example is answered, and the window has its name.
+  assert.ok((await opened.answer("fsdp")).answer.results.length > 0);
+  assert.equal(await page.title(), "Packing for data-parallel training - debubble");
 });

@@ -13,7 +13,7 @@ const fields = (opened, tab) => opened.page.$$eval(`#${tab} [data-key]`, (all) =
 
 /** Tabs with forms, and the least of fields that each has. @type {[string, string, number][]} */
 const FORMS = [["Play", "play", 85], ["Search", "search", 14], ["Plan", "plan", 110],
-  ["Packing", "fsdp", 26], ["RL step", "rl", 32], ["Encoder", "encoder", 33], ["Failures", "failures", 17]];
+  ["How should I pack samples of unequal length?", "fsdp", 26], ["Where does the time of an RL step go?", "rl", 32], ["Where should a vision encoder run?", "encoder", 33], ["What does a failed worker cost?", "failures", 17]];
 
 onPage("every field has a label in words, with the name of its key in small print", {}, async (opened) => {
   for (const [name, tab, least] of FORMS) {

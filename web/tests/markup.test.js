@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 
-import { TABS, onPage } from "./browser.js";
+import { VIEWS, onPage } from "./browser.js";
 
 /** @param {string} where */
 const markup = (where) => `</title></script><img src=x onerror=broken.push('${where}')><svg onload=broken.push('${where}')>`;
@@ -31,7 +31,7 @@ onPage("markup in a question stays text on every tab", {}, async (opened) => {
   await opened.follow({ view: "play", scenario: SCENARIO });
   const { results } = await opened.answer("simulate");
   assert.equal(results[0].setting, markup("setting"));
-  for (const tab of TABS) {
+  for (const tab of VIEWS) {
     await opened.choose(tab);
     // All that is folded away is shown, too.
     await page.$$eval("details", (all) => all.forEach((one) => { one.open = true; }));

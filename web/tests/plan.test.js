@@ -43,7 +43,6 @@ onPage("an answer stands beside the one that was kept", { link: { view: "plan", 
 
 onPage("a model that is pasted over an example begins a new question, and what is kept is said", { link: { view: "plan" } }, async (opened) => {
   const { page } = opened, { examples } = await opened.examples("plan");
-  assert.match(examples[0].text, /precision = "fp8-blockwise"/);
   await page.$eval("textarea[aria-label='config.json of the model']", (field, text) => {
     /** @type {HTMLTextAreaElement} */ (field).value = text;
     field.dispatchEvent(new InputEvent("input", { bubbles: true, inputType: "insertFromPaste" }));
@@ -52,9 +51,9 @@ onPage("a model that is pasted over an example begins a new question, and what i
   await opened.rest();
   const { plan } = await page.evaluate(() => Object.fromEntries(new URLSearchParams(location.hash.slice(1))));
   assert.doesNotMatch(plan, /title|training|setup|precision|overlap|optimizer-bytes/);
-  assert.match(plan, /^batch = 15360$/m);
+  assert.match(plan, /^batch = 512$/m);
   const banner = await page.$eval(".banner", (one) => one.checkVisibility() ? one.textContent ?? "" : "");
-  for (const word of ["tokens 1000000000000", "batch 15360", "2048 h800", "in 16 bits"]) assert.ok(banner.includes(word), banner);
+  for (const word of ["tokens 1000000000000", "batch 512", "64 h100", "64 b200", "in 16 bits"]) assert.ok(banner.includes(word), banner);
   // Back leads to the example.
   await page.goBack();
   await opened.rest();
@@ -126,4 +125,17 @@ onPage("a fault of a key of a table stands at its field, and adapters are planne
   await opened.rest();
   assert.ok((await opened.answer("plan")).plans.length > 0);
   assert.equal(await page.$eval(`${field} .fault`, (one) => one.textContent), "");
+});
+
+onPage("the example is answered when the tab is opened: headline first, it fits, and a framework runs it", {}, async (opened) => {
+  await opened.choose("Plan");
+  const answer = await opened.answer("plan");
+  assert.equal(answer.runs, true);
+  const fit = await opened.page.$eval("#plan .answer > .lead", (one) => one.textContent ?? "");
+  assert.match(fit, /^The plan to take: .* days .* dollars/);
+  assert.doesNotMatch(await opened.text(), /may fit: /);
+  assert.ok(await opened.page.$("#plan .planned .answer .lead") && await opened.page.$("#plan .planned .stack"));
+  // The plot is folded, and the tab has no text of a terminal.
+  assert.equal(await opened.page.$eval("#plan .planned figure svg", (one) => one.checkVisibility()), false);
+  assert.deepEqual(await opened.page.$$eval("#plan .answer > pre", (all) => all.length), 0);
 });

@@ -40,3 +40,18 @@ onPage("the records are those of the command line, in families, with what is pro
     all.map((row) => [...row.children].map((cell) => cell.textContent ?? "").join(",")));
   assert.deepEqual(evidence, readFileSync(EVIDENCE, "utf8").trimEnd().split("\n"));
 });
+
+onPage("records are sorted by a column and filtered", { link: { view: "records" } }, async (opened) => {
+  const { page } = opened, gaps = () => page.$$eval("#records [aria-label='Records'] tbody tr", (all) => all.map((row) => parseFloat(row.children[3].textContent ?? "") || 0));
+  await (await opened.named("button", "gap").waitHandle()).click();
+  const up = await gaps();
+  assert.deepEqual(up, up.toSorted((a, b) => a - b));
+  await (await opened.named("button", "gap").waitHandle()).click();
+  assert.deepEqual(await gaps(), up.toReversed());
+  await page.$eval("[aria-label='Filter records']", (one) => {
+    /** @type {HTMLInputElement} */ (one).value = "equal p8";
+    one.dispatchEvent(new Event("input", { bubbles: true }));
+  });
+  const names = await page.$$eval("#records [aria-label='Records'] tbody code", (all) => all.map((one) => one.textContent ?? ""));
+  assert.ok(names.length > 0 && names.every((name) => name.startsWith("equal-p8")), names.join());
+});

@@ -57,3 +57,10 @@ onPage("a finished search is that of the command line, with a certificate that h
     const [ours] = json("simulate", question, "--schedule", order, "--json").results;
     assert.equal(ours.span_ns, answer.results[0].cost_ns);
   });
+
+onPage("the first search that a visitor sees shows a gain", {}, async (opened) => {
+  await opened.choose("Search");
+  const { results: [{ cost_ns: cost, published_ns: published }] } = await opened.answer("search");
+  assert.ok(cost < published, `${cost} < ${published}`);
+  assert.match(await opened.page.$eval("#search .answer .lead", (one) => one.textContent ?? ""), /% shorter than zb-v/);
+});

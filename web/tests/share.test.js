@@ -104,3 +104,10 @@ onPage("the frame that the book prints shows its question, without a word of fla
   }
   opened.quiet();
 });
+
+onPage("Export beside the headline offers the order of the schedule that it names", { link: LINK }, async (opened) => {
+  const best = await opened.page.$eval(".headline strong", (one) => one.textContent);
+  assert.notEqual(best, "1f1b");
+  await opened.press("Export");
+  assert.equal(await opened.page.$eval("select[aria-label=Schedule]", (one) => /** @type {HTMLSelectElement} */ (one).value), best);
+});

@@ -22,8 +22,8 @@ minibatches = 5
 
 /** The tabs: their names, the name of their question, their button, what they answer. @type {[string, string, string, RegExp][]} */
 const TABS = [
-  ["RL step", "rl", "Predict the step", /A step takes about .* on 8 devices, .* by the errors of five published steps; the rollout takes \d+ % of it\./],
-  ["Packing", "fsdp", "Compare the ways", / is [\d.]+ times as fast as lb-micro with collectives/],
+  ["Where does the time of an RL step go?", "rl", "Predict the step", /A step takes about .* on 8 devices, .* by the errors of five published steps; the rollout takes \d+ % of it\./],
+  ["How should I pack samples of unequal length?", "fsdp", "Compare the ways", / is [\d.]+ times as fast as lb-micro with collectives/],
 ];
 
 /** The flags that ask for `keys`. @param {Record<string, any>} keys */

@@ -39,13 +39,6 @@ function tile(name, colour, { shade, hatch }) {
   return hatched([colour, `rgba(0, 0, 0, ${shade})`], HATCHES[name] || [], hatch, 1.2);
 }
 
-// A whole backward pass is B and W in one: the colour of B, hatched with that of W.
-function whole(colours, later) {
-  const lines = [[-2, 6, 6, -2], [-2, 14, 14, -2], [2, 10, 10, 2]];
-  const [backward, weight] = ["B", "W"].map((kind) => colours[KINDS.indexOf(kind)][later]);
-  return hatched([backward], lines, weight, 1.5);
-}
-
 /**
  * Charts in the element `root`. `options.tip` is the element that says what is pointed at, `options.said` one
  * that is read aloud, `options.shown` is told the view and how many passes are too narrow to be seen,
@@ -78,9 +71,7 @@ export class Charts {
     if (!data) return;
     this.colours = theme.passes || data.colours;
     this.letters = theme.letters || data.letters;
-    const fill = (kind, colour, later) =>
-      (KINDS[kind] === "BW" ? pattern(whole(this.colours, later)) : colour);
-    this.fills = this.colours.map((pair, kind) => pair.map((colour, later) => fill(kind, colour, later)));
+    this.fills = this.colours;
   }
   /** Shows the timelines of `data`. A view of the whole step stays one; another is kept. */
   take(data) {
@@ -272,8 +263,7 @@ export function legend(element, data, theme = {}) {
     return key;
   };
   const used = KINDS.map((kind, at) => [kind, at]).filter(([, at]) => data.kinds.includes(at));
-  const sample = (kind, at) => (kind === "BW" ? key(whole(colours, 0)) : swatch(colours[at][0]));
-  element.replaceChildren(...used.flatMap(([kind, at]) => [sample(kind, at), kind]),
+  element.replaceChildren(...used.flatMap(([kind, at]) => [swatch(colours[at][0]), kind]),
     swatch(idle), "idle; darker, with a line: a later chunk",
     ...(data.communication || []).flatMap((colour, at) => [swatch(colour), ["communication", "not hidden"][at]]));
 }

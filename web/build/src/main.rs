@@ -42,7 +42,7 @@ struct Arguments {
     /// The folder of the best known orders, which the page lists
     #[arg(long, default_value = "results/records")]
     records: PathBuf,
-    /// Where the repository is on the web: the page has links to it, and to its README and book
+    /// Where the repository is on the web: the page has links to it, and to its README, book and issues
     #[arg(long, value_name = "URL")]
     home: Option<String>,
     /// Pack in a fifth of the time, for a page a fifth larger that is only tried
@@ -137,15 +137,19 @@ fn page(arguments: &Arguments, library: &Library, unpack: &Library) -> Result<St
     filled(&page, &parts)
 }
 
-/// Links to the repository at `home`, its README and its book; none where nobody says where it is.
+/// Links to the repository at `home`, its README, its book and its issues; none where nobody says where it is.
 fn links(home: Option<&str>) -> Result<String> {
     let Some(home) = home.filter(|home| !home.is_empty()) else { return Ok(String::new()) };
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-._~:/".contains(letter);
     ensure!(home.starts_with("https://") && home.chars().all(is_plain), "no address: {home}");
     let home = home.trim_end_matches('/');
     let link = |(path, text): (&str, &str)| format!("<a href=\"{home}{path}\">{text}</a>\n");
-    let pages =
-        [("/blob/main/README.md", "README"), ("/tree/main/docs", "Book"), ("", "Repository")];
+    let pages = [
+        ("/blob/main/README.md", "README"),
+        ("/tree/main/docs", "Book"),
+        ("", "Repository"),
+        ("/issues", "Issues"),
+    ];
     Ok(pages.into_iter().map(link).collect())
 }
 
