@@ -258,7 +258,10 @@ class Play {
       const answer = await this.thorough.ask(this.request({ draw: "all", applicable: true }), this.options());
       if (!answer || base !== this.base || changes !== this.changes) return;
       if (answer.drawing) this.draw(answer);
-      if (answer.applicable) this.headline.widen(answer.applicable);
+      if (answer.applicable?.best.length) {
+        this.headline.widen(answer.applicable);
+        this.share.prefer(answer.applicable.best[0]);
+      }
       this.said.textContent = answer.points.map(({ title, bubble, memory }) =>
         `${title}: bubble ${bubble[1]}, peak memory ${memory[1]}`).join("; ");
     } catch {

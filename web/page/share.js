@@ -4,6 +4,7 @@ import { Copier } from "page/copier.js";
 import { button, make } from "page/dom.js";
 import { bytes, save } from "page/files.js";
 import * as link from "page/link.js";
+import { figures } from "page/results.js";
 import * as state from "page/state.js";
 
 /** The name of the question among the files of a request, and of the file that a command reads. */
@@ -105,10 +106,15 @@ export class Share {
     this.element.querySelector("button").focus();
   }
   /** Offers the orders of the schedules of `answer`, that of its headline chosen. */
-  take({ points, headlines }) {
-    const best = points[headlines[0]?.best]?.schedule;
+  take(answer) {
+    const { points } = answer, best = points[figures(answer).best[0]]?.schedule;
     this.schedule.replaceChildren(...[...new Set(points.map((one) => one.schedule))]
       .map((name) => make("option", { value: name, selected: name === best }, name)));
+  }
+  /** Offers the order of the schedule `name`, too, and chooses it. */
+  prefer(name) {
+    if (![...this.schedule.options].some((one) => one.value === name)) this.schedule.append(make("option", { value: name }, name));
+    this.schedule.value = name;
   }
   ask(request) {
     return this.engine.ask(request, { files: new Map([...state.now.files, [SCENARIO, bytes(state.now.scenario)]]) });
