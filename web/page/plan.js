@@ -254,7 +254,7 @@ class Plan {
     const notes = (answer.warnings || []).map((one) => make("p", { class: "note" }, one));
     const files = answer.export.map(([name, content]) => saver(name, name, () => content));
     return [
-      make("p", { class: "lead" }, answer.headline ?? first(answer.table)), ...notes, planned(answer.page),
+      make("p", { class: "lead" }, answer.headline ?? said(answer)), ...notes, planned(answer.page),
       ...answer.runs || !answer.taken.length ? [] : [make("p", { class: "note" }, "No framework runs this plan: there is no script that would train with it.")],
       make("div", { class: "buttons" }, saver("Plans as CSV", "plans.csv", () => answer.csv), saver("Page", "plans.html", () => answer.page),
         ...answer.svg ? [saver("Picture", "plans.svg", () => answer.svg)] : [], ...files),
@@ -262,8 +262,8 @@ class Plan {
   }
 }
 
-/** The first paragraph of `text`, in a line. */
-const first = (text) => text.trim().split("\n\n")[0].replaceAll(/\s+/g, " ");
+/** The plan to take of an answer, in a line, or what a set-up is answered with first. */
+const said = ({ taken: [which, what], table }) => which ? `The plan to take: ${which}: ${what}.` : table.trim().split("\n\n")[0].replaceAll(/\s+/g, " ");
 
 /** The page of an answer, as the command line writes it, within this one: its styles hold for it alone, its title is a heading
  *  of the tab, and days against dollars are folded. */
