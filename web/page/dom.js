@@ -57,6 +57,6 @@ export function sheet(parts) {
     const head = make("tr", {}, ...cells("th", part.header));
     const rows = part.rows.map((row) => make("tr", {}, ...cells("td", row)));
     const table = make("table", { class: "figures" }, make("thead", {}, head), make("tbody", {}, ...rows));
-    return [make("div", { class: "wide", tabIndex: 0, role: "region", "aria-label": part.header[0] }, table)];
+    return [make("div", { class: "wide", tabIndex: 0, role: "region", "aria-label": part.header.filter(Boolean).join(", ") }, table)];
   });
 }
