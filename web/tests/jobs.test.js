@@ -18,7 +18,7 @@ onPage("schedules are compared for own times with three actions, in bare millise
   const { text, results } = await opened.answer("simulate");
   assert.match(text, /^forward = "10ms"/m);
   assert.match(text, /^backward-input = "12.5ms"/m);
-  assert.equal(results[0].work_ns, 24 * 29_500_000);
+  assert.equal(results[0].work_ns, 8 * 29_500_000);
   assert.match(await opened.page.$eval(".headline .lead", (one) => one.textContent ?? ""), /^Best that fits, of .* times as fast as 1f1b\.$/);
   // The field says what was understood.
   assert.equal(await opened.page.$eval("[data-key=forward] input[type=text]", (one) => /** @type {HTMLInputElement} */ (one).value), "10ms");
