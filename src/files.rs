@@ -35,9 +35,9 @@ impl TypedValueParser for Output {
 }
 
 /// Endings of the forms that are written, and of those that people may expect.
-const FORMS: [&str; 15] = [
-    "cert", "csv", "eps", "gif", "html", "jpeg", "jpg", "json", "parquet", "pdf", "png", "svg",
-    "toml", "webp", "xlsx",
+const FORMS: [&str; 14] = [
+    "csv", "eps", "gif", "html", "jpeg", "jpg", "json", "parquet", "pdf", "png", "svg", "toml",
+    "webp", "xlsx",
 ];
 
 /// That `path` ends as another form than `form`, with the hint.

@@ -442,7 +442,7 @@ mod tests {
         for text in ["2p", "1.125p", "0.5p", "38GiB"] {
             assert_eq!(read(text).unwrap().to_string(), text);
         }
-        assert!(read("2").unwrap_err().to_string().contains("2p or 2MB"));
+        assert!(read("2").unwrap_err().to_string().contains("2p or 2GiB"));
         assert!(read("-1p").unwrap_err().to_string().contains("negative"));
         assert!(read("NaNp").unwrap_err().to_string().contains("1.5p"));
     }

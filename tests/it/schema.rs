@@ -334,7 +334,7 @@ fn the_keys_of_other_questions_are_flags_too() {
     let run = ["execute", "hidden", "heads", "vocabulary", "timeout"];
     assert_eq!(keys("fsdp", &[]), flags("fsdp", &[&answer[..], &run[..]].concat()));
     assert_eq!(keys("rl", &[]), flags("rl", &["json", "csv", "set", "svg", "width"]));
-    let failures = flags("failures", &["csv", "failures", "json"]);
+    let failures = flags("failures", &["csv", "failures", "json", "svg", "width"]);
     let of_questions = keys("scenario", &["title", "source", "convention", "setting", "sweep"]);
     assert_eq!(&of_questions | &keys("failures", &[]), failures);
     assert_eq!(

@@ -13,13 +13,14 @@ const ROOMS: [&str; 6] =
 
 /// Files with texts for the command line alone: fits, stored answers, a prediction beside another, pages and
 /// pictures of sweeps; and files that have flags of frameworks, written or read.
-const ELSEWHERE: [&str; 8] = [
+const ELSEWHERE: [&str; 9] = [
     "answer/src/plan/export",
     "answer/src/plan/fit.rs",
     "answer/src/simulate/baseline",
     "draw/src/pictures/explain.rs",
     "draw/src/pictures/sweep",
     "planning/src/fit",
+    "planning/src/flags.rs",
     "planning/src/import",
     "answer/src/compare/mod.rs",
 ];
