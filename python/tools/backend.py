@@ -1,7 +1,7 @@
 """How installers build the package from a clone: extension and command line in one wheel.
 
-On Linux one run of cargo builds both as `make` does, which takes half the time of two builds with LTO; elsewhere
-maturin knows how an extension is linked.
+On Linux one run of cargo builds both as `make` does, in two thirds of the time of two builds with LTO.
+Elsewhere maturin knows how an extension is linked.
 """
 
 # maturin has no types.

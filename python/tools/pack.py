@@ -2,8 +2,8 @@
 
     python python/tools/pack.py target/debug FOLDER
 
-For `pip install .`, and for trying the package in clean environments with the build of the tests. What is handed out
-is built by maturin, optimised and for older systems: `make wheel`.
+For `pip install .`, and for trying the package in clean environments with the build of the tests. Wheels
+for everyone are built by maturin, optimised and for older systems: `make wheel`.
 """
 
 from __future__ import annotations

@@ -31,7 +31,6 @@ export class Headline {
     this.lines.append(...hidden.map((name) => button(`Show ${name}`, () => this.show(name))));
   }
   say(headline, best) {
-    [this.best] = best;
     this.element.hidden = headline === "";
     this.lines.replaceChildren(...headline.split("\n").map((one, at) => line(one, best[at])));
   }

@@ -7,7 +7,6 @@ import * as figure from "page/figure9.js";
 import * as link from "page/link.js";
 import { put } from "page/question.js";
 import * as state from "page/state.js";
-import { percent } from "page/words.js";
 import { Work } from "page/work.js";
 
 /** Keys of a search that leave its question as it is. */
