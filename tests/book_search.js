@@ -19,7 +19,7 @@ const WANTED = [
   ["dead worker", "how-to/failures", 2],
   ["vision encoder", "how-to/encoders", 2],
   ["adapters LoRA", "how-to/adapters", 3],
-  ["questions class", "tutorial/classroom", 3],
+  ["ten questions", "tutorial/classroom", 3],
 ];
 
 const folder = path.join(process.argv[2], "_static");
