@@ -123,6 +123,14 @@ impl Outcome {
         self.simulation().devices()
     }
 
+    /// `bytes`, or multiples of M_B where no sizes are known, as text.
+    pub fn size_in_words(&self, bytes: Bytes) -> String {
+        match self.case.has_footprints {
+            true => question::format::size(bytes),
+            false => format!("{:.2} M_B", self.in_microbatches(bytes)),
+        }
+    }
+
     /// The largest peak of any stage, and that stage.
     pub fn worst(&self) -> (usize, Bytes) {
         let stages = self.memory.peak.iter().copied().enumerate();

@@ -28,10 +28,6 @@ pub(crate) struct Answer {
     planned: Planned,
     /// The plan to take, its cost, and why it is not the cheapest, in words.
     taken: Vec<String>,
-    /// The tables for people.
-    table: String,
-    /// The same with all that is known of each plan.
-    details: String,
     /// The columns of the table of plans, and its lines.
     columns: Vec<&'static str>,
     rows: Vec<Vec<String>>,
@@ -89,8 +85,6 @@ impl Request {
             columns: tables::HEADER.to_vec(),
             rows: plans.map(line).collect(),
             csv: text(tables::csv(&planned.question, &planned.answer)?),
-            table: said(&draw::text::plan(&planned, false, draw::text::COLUMNS)),
-            details: said(&draw::text::plan(&planned, true, draw::text::COLUMNS)),
             page: pictures::plan::html(&planned)?,
             svg: svg.transpose()?,
             runs,

@@ -258,8 +258,8 @@ impl Point {
             title: outcome::title(outcome),
             schedule: outcome.case.name.clone(),
             bubble: (bubble, format::percent(bubble)),
-            memory: (memory, words(outcome, peak)),
-            limit: limits.and_then(Limits::same).map(|limit| words(outcome, limit)),
+            memory: (memory, outcome.size_in_words(peak)),
+            limit: limits.and_then(Limits::same).map(|limit| outcome.size_in_words(limit)),
             stages: Stages::of(outcome),
             fits: outcome.fits_in_memory(),
             asynchronous: outcome.is_asynchronous(),
@@ -285,14 +285,6 @@ impl Stages {
 #[allow(clippy::cast_precision_loss)]
 fn amount(outcome: &Outcome, bytes: Bytes) -> f64 {
     if outcome.case.has_footprints { bytes.0 as f64 } else { outcome.in_microbatches(bytes) }
-}
-
-/// The same in words.
-fn words(outcome: &Outcome, bytes: Bytes) -> String {
-    match outcome.case.has_footprints {
-        true => format::size(bytes),
-        false => format!("{:.2} M_B", outcome.in_microbatches(bytes)),
-    }
 }
 
 impl Why {

@@ -35,10 +35,8 @@ pub(super) fn headline(rows: &[FailureRow], keys: &FailureKeys) -> String {
 fn ways(rows: &[FailureRow], staggered: bool) -> impl Iterator<Item = Way<'_>> {
     rows.iter().filter(|row| row.healthy_fits != Some(false)).flat_map(move |row| {
         let way = |step: StepRow, is_dropped| Way { row, step: step.taken(staggered), is_dropped };
-        let dropped = row.dropped.as_ref().filter(|one| one.fits != Some(false));
-        [Some(way(row.rerouted.step, false)), dropped.map(|one| way(one.step, true))]
-            .into_iter()
-            .flatten()
+        let dropped = row.dropped_that_fits().map(|one| way(one.step, true));
+        [Some(way(row.rerouted.step, false)), dropped].into_iter().flatten()
     })
 }
 

@@ -156,6 +156,14 @@ impl FailuresAnswer {
     }
 }
 
+impl FailureRow {
+    /// The step without the pipelines of dead workers, if it keeps the memory limit.
+    #[must_use]
+    pub fn dropped_that_fits(&self) -> Option<&DroppedRow> {
+        self.dropped.as_ref().filter(|one| one.fits != Some(false))
+    }
+}
+
 impl StepRow {
     const fn of(step: &Step) -> Self {
         Self { step_ns: step.step.0, staggered_ns: step.staggered.0 }

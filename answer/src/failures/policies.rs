@@ -1,5 +1,7 @@
 //! Policies in the long run.
 
+use std::cmp::Ordering;
+
 use failures::Goodput;
 use question::Diagnostic;
 use serde::Serialize;
@@ -47,6 +49,15 @@ impl PolicyRow {
     }
 }
 
+impl PolicyRow {
+    /// The order of policies: those that fit first, then by steps per hour, the most first.
+    pub(super) fn by_rate(&self, other: &Self) -> Ordering {
+        let unfit = |row: &Self| row.fits == Some(false);
+        let rates = other.steps_per_hour.total_cmp(&self.steps_per_hour);
+        unfit(self).cmp(&unfit(other)).then(rates)
+    }
+}
+
 /// The policies of `asked`, those that fit first, by steps per hour; none where it does not say how often workers fail.
 pub(super) fn rows(
     asked: &Asked<'_>,
@@ -67,10 +78,6 @@ pub(super) fn rows(
         rows.push(PolicyRow::new("drop-pipeline", &policy.dropping(&left), healthy, fits));
     }
     rows.push(PolicyRow::new("wait-for-spare", &policy.waiting(healthy), healthy, fits));
-    let rank = |one: &PolicyRow| (one.fits == Some(false), -one.steps_per_hour);
-    rows.sort_by(|one, other| {
-        let ((unfit, rate), (other_unfit, other_rate)) = (rank(one), rank(other));
-        unfit.cmp(&other_unfit).then(rate.total_cmp(&other_rate))
-    });
+    rows.sort_by(PolicyRow::by_rate);
     Ok(rows)
 }

@@ -133,8 +133,7 @@ pub(super) fn time(nanos: u64) -> String {
 pub(super) fn sheet(answer: &FailuresAnswer) -> Sheet {
     let mut rows: Vec<&FailureRow> = answer.results.iter().collect();
     rows.sort_by_key(|row| {
-        let dropped = row.dropped.as_ref().filter(|one| one.fits != Some(false));
-        let dropped = dropped.map_or(u64::MAX, |one| one.step.step_ns);
+        let dropped = row.dropped_that_fits().map_or(u64::MAX, |one| one.step.step_ns);
         let setting = answer.results.iter().position(|one| one.setting == row.setting);
         (setting, row.healthy_fits == Some(false), dropped.min(row.rerouted.step.step_ns))
     });
@@ -289,11 +288,8 @@ fn borne(rows: &[&FailureRow]) -> Sheet {
 fn policies(rows: &[&FailureRow]) -> Sheet {
     let mut all: Vec<(&FailureRow, &super::PolicyRow)> =
         rows.iter().flat_map(|row| row.policies.iter().map(|one| (*row, one))).collect();
-    let unfit = |row: &super::PolicyRow| row.fits == Some(false);
     for setting in all.chunk_by_mut(|(one, _), (other, _)| one.setting == other.setting) {
-        setting.sort_by(|(_, one), (_, other)| {
-            unfit(one).cmp(&unfit(other)).then(other.steps_per_hour.total_cmp(&one.steps_per_hour))
-        });
+        setting.sort_by(|(_, one), (_, other)| one.by_rate(other));
     }
     let limited = all.iter().any(|(_, one)| one.fits.is_some());
     let cells = |&(row, one): &(&FailureRow, &super::PolicyRow)| {
@@ -324,6 +320,6 @@ fn policies(rows: &[&FailureRow]) -> Sheet {
     ];
     header.extend(limited.then_some("fits"));
     let starts = (0..all.len()).filter(|&at| at == 0 || all[at - 1].0.setting != all[at].0.setting);
-    let best = starts.filter(|&at| !unfit(all[at].1));
+    let best = starts.filter(|&at| all[at].1.fits != Some(false));
     Sheet::table(&header, all.iter().map(cells)).with_best(best)
 }

@@ -36,6 +36,11 @@ impl Answers {
     }
 }
 
+/// Whether anything limits the memory of one of `outcomes`.
+fn is_limited<'a>(mut outcomes: impl Iterator<Item = &'a Outcome>) -> bool {
+    outcomes.any(|one| one.fits_in_memory().is_some())
+}
+
 fn synchronous(setting: &[Outcome]) -> impl Iterator<Item = &Outcome> {
     setting.iter().filter(|one| !one.is_asynchronous())
 }
@@ -44,7 +49,6 @@ fn synchronous(setting: &[Outcome]) -> impl Iterator<Item = &Outcome> {
 #[must_use]
 pub fn sentence(setting: &[Outcome], set: &str) -> String {
     let all: Vec<&Outcome> = synchronous(setting).collect();
-    let limited = all.iter().any(|one| one.fits_in_memory().is_some());
     match (best(setting).map(|at| &setting[at]), all.as_slice()) {
         (None, []) => {
             "Asynchronous schedules only: they update stale weights, so no step is compared."
@@ -52,7 +56,7 @@ pub fn sentence(setting: &[Outcome], set: &str) -> String {
         }
         (None, [only]) => format!("{} does not fit: peak {}.", only.case.name, peak(only)),
         (None, all) => {
-            let least = all.iter().min_by(|one, other| memory(one).total_cmp(&memory(other)));
+            let least = all.iter().min_by(|a, b| super::memory(a).total_cmp(&super::memory(b)));
             let least = least.map_or_else(String::new, |one| {
                 format!(" {} holds least: {}.", one.case.name, peak(one))
             });
@@ -60,15 +64,11 @@ pub fn sentence(setting: &[Outcome], set: &str) -> String {
         }
         (Some(only), [_]) => format!("{}: {}.", only.case.name, figures(only)),
         (Some(best), all) => {
-            let fit = if limited { "Best that fits," } else { "Best" };
+            let fit = if is_limited(all.iter().copied()) { "Best that fits," } else { "Best" };
             let faster = faster(best, all);
             format!("{fit} of {set}: {}, {}{faster}.", best.case.name, figures(best))
         }
     }
-}
-
-fn memory(outcome: &Outcome) -> f64 {
-    super::point(outcome).0
 }
 
 /// Bubble, step and peak memory of `outcome`.
@@ -88,10 +88,7 @@ fn figures(outcome: &Outcome) -> String {
 /// The peak memory of `outcome`, and its limit where all stages have the same.
 fn peak(outcome: &Outcome) -> String {
     let (stage, peak) = outcome.worst();
-    let words = |bytes: Bytes| match outcome.case.has_footprints {
-        true => format::size(bytes),
-        false => format!("{:.2} M_B", outcome.in_microbatches(bytes)),
-    };
+    let words = |bytes: Bytes| outcome.size_in_words(bytes);
     let limits = outcome.case.limits.as_ref();
     match (limits.and_then(Limits::same), limits) {
         (Some(limit), _) => format!("{} of {}", words(peak), words(limit)),
@@ -117,7 +114,7 @@ fn faster(best: &Outcome, all: &[&Outcome]) -> String {
 
 /// How often each schedule is the best of a setting.
 fn counted(settings: &[&[Outcome]]) -> String {
-    let limited = settings.iter().any(|all| all.iter().any(|one| one.fits_in_memory().is_some()));
+    let limited = is_limited(settings.iter().copied().flatten());
     let what = if limited { "Best schedule that fits," } else { "Best schedule" };
     let name = |setting: &&[Outcome]| best(setting).map(|at| setting[at].case.name.clone());
     headline::counted(what, &settings.iter().map(name).collect::<Vec<_>>())

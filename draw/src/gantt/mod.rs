@@ -132,13 +132,16 @@ fn draw_chart(
         }
     }
     match style.bounds.get(place).copied().flatten() {
-        Some(bound @ Bound { stage: None, .. }) => {
-            draw_bound(area, layout, bound, [below - 4, top + layout.chart(chart) - 6])
-        }
         Some(bound) => {
-            let row = i32::try_from(bound.stage.unwrap_or(0)).unwrap_or(i32::MAX);
-            let y = below.saturating_add(row.saturating_mul(layout.row));
-            draw_bound(area, layout, bound, [y - 3, y + layout.row - layout.gap() + 3])
+            let rows = match bound.stage {
+                None => [below - 4, top + layout.chart(chart) - 6],
+                Some(stage) => {
+                    let row = i32::try_from(stage).unwrap_or(i32::MAX);
+                    let y = below.saturating_add(row.saturating_mul(layout.row));
+                    [y - 3, y + layout.row - layout.gap() + 3]
+                }
+            };
+            draw_bound(area, layout, bound, rows)
         }
         None => Ok(()),
     }

@@ -18,7 +18,6 @@ pub fn steps(answer: &FailuresAnswer, width: Option<Width>) -> Result<String, Di
     let rate = |nanos: u64| nanos as f64 / shortest as f64;
     let group = |row: &FailureRow| {
         let setting = row.setting.iter().map(|name| format!("{name}: ")).collect::<String>();
-        let dropped = row.dropped.as_ref().filter(|one| one.fits != Some(false));
         let rerouted = &row.rerouted;
         let tick = Some(rate(rerouted.bound_ns));
         BarGroup {
@@ -26,7 +25,7 @@ pub fn steps(answer: &FailuresAnswer, width: Option<Width>) -> Result<String, Di
             bars: vec![
                 Some(Bar { rate: rate(row.healthy.step_ns), tick: None }),
                 Some(Bar { rate: rate(rerouted.step.step_ns), tick }),
-                dropped.map(|one| Bar { rate: rate(one.step.step_ns), tick: None }),
+                row.dropped_that_fits().map(|one| Bar { rate: rate(one.step.step_ns), tick: None }),
             ],
         }
     };
