@@ -4,7 +4,7 @@ use clap::{Arg, ArgAction, Command};
 
 /// Commands with more flags than fit a screen or two, and the flags that `--help` shows of each.
 const FEW: [(&str, &[&str]); 9] = [
-    ("simulate", &["explain", "json", "svg", "html", "baseline"]),
+    ("simulate", &["explain", "json", "csv", "svg", "html", "baseline"]),
     ("sweep", &["out", "svg", "plot", "plot_over", "shard"]),
     (
         "search",
@@ -130,9 +130,17 @@ pub fn few(command: Command) -> Command {
 }
 
 fn in_two_sizes(command: Command) -> Command {
+    let after =
+        command.get_after_long_help().map(|text| text.ansi().to_string()).unwrap_or_default();
+    let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort);
     let Some((_, own)) = FEW.iter().find(|(name, _)| *name == command.get_name()) else {
-        // The same text as `--help`, for whoever types it everywhere.
-        return command.arg(all().hide(true));
+        let more = format!("More on each flag: debubble {} --help-all", command.get_name());
+        return command
+            .disable_help_flag(true)
+            .next_help_heading(None::<&str>)
+            .arg(help.help("Print help"))
+            .arg(all().hide(true))
+            .after_help(format!("{more}\n\n{after}").trim_end().to_owned());
     };
     let shown = |arg: &Arg| {
         let id = arg.get_id().as_str();
@@ -140,10 +148,7 @@ fn in_two_sizes(command: Command) -> Command {
     };
     let flags = command.get_arguments().filter(|arg| !arg.is_positional() && !arg.is_hide_set());
     let more = format!("All {} flags: debubble {} --help-all", flags.count(), command.get_name());
-    let after =
-        command.get_after_long_help().map(|text| text.ansi().to_string()).unwrap_or_default();
     let few = format!("{more}\n\n{after}");
-    let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort);
     command
         .mut_args(|arg| if shown(&arg) { arg } else { arg.hide_short_help(true) })
         .disable_help_flag(true)

@@ -3,7 +3,7 @@
 
 use std::io::{IsTerminal, stderr};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -27,11 +27,36 @@ static ALIVE: AtomicUsize = AtomicUsize::new(0);
 enum Shown {
     /// Another process shows it.
     Nothing,
-    Bar(ProgressBar),
+    Bar {
+        bar: ProgressBar,
+        printer: Option<Printer>,
+    },
     Lines {
         count: Arc<Count>,
-        printer: Option<(Sender<()>, JoinHandle<()>)>,
+        printer: Option<Printer>,
     },
+}
+
+/// A thread that shows progress until it is dropped.
+struct Printer(Option<(Sender<()>, JoinHandle<()>)>);
+
+impl Printer {
+    /// Runs `print`, which ends once nothing can be received. Without a thread the work is silent, and done all the same.
+    fn start(print: impl FnOnce(&Receiver<()>) + Send + 'static) -> Option<Self> {
+        let (stop, stopped) = mpsc::channel();
+        let thread =
+            thread::Builder::new().name("progress".to_owned()).spawn(move || print(&stopped));
+        thread.ok().map(|thread| Self(Some((stop, thread))))
+    }
+}
+
+impl Drop for Printer {
+    fn drop(&mut self) {
+        let Some((stop, thread)) = self.0.take() else { return };
+        drop(stop);
+        // A thread that broke down printed what it could.
+        let _ = thread.join();
+    }
 }
 
 /// Progress over `steps` of `what`.
@@ -75,25 +100,30 @@ fn begin(total: u64, done: u64, what: &str, template: &str) -> Progress {
     if !stderr().is_terminal() {
         return Progress(lines(Count::new(total, done, what)));
     }
-    // One refresh a second: work of a moment shows no bar worth speaking of.
-    let target = ProgressDrawTarget::stderr_with_hz(1);
-    let bar = ProgressBar::with_draw_target(Some(total), target).with_position(done);
+    let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
+    let bar = bar.with_position(done);
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
     bar.set_message(what.to_owned());
-    bar.enable_steady_tick(FIRST);
     bar.reset_eta();
-    Progress(Shown::Bar(bar))
+    let hidden = bar.clone();
+    // Work that ends before shows no bar.
+    let printer = Printer::start(move |stopped| {
+        if stopped.recv_timeout(FIRST) == Err(RecvTimeoutError::Timeout) {
+            hidden.set_draw_target(ProgressDrawTarget::stderr_with_hz(1));
+            hidden.enable_steady_tick(FIRST);
+        }
+    });
+    Progress(Shown::Bar { bar, printer })
 }
 
 /// Prints lines about `count` from a thread of their own, so that a step that takes long is not silent
 /// either.
 fn lines(count: Count) -> Shown {
     let count = Arc::new(count);
-    let (stop, stopped) = mpsc::channel::<()>();
     let watched = Arc::clone(&count);
-    let print = move || {
+    let print = move |stopped: &Receiver<()>| {
         let begun = Instant::now();
         let mut due = FIRST;
         while stopped.recv_timeout(due.saturating_sub(begun.elapsed()))
@@ -104,9 +134,7 @@ fn lines(count: Count) -> Shown {
             due = elapsed + gap(elapsed);
         }
     };
-    // Without a thread the work is silent, and done all the same.
-    let thread = thread::Builder::new().name("progress".to_owned()).spawn(print);
-    Shown::Lines { count, printer: thread.ok().map(|thread| (stop, thread)) }
+    Shown::Lines { count, printer: Printer::start(print) }
 }
 
 /// How long to wait for the next line after one at `elapsed`: the longer work takes, the longer.
@@ -152,7 +180,7 @@ impl Progress {
     pub fn inc(&self, steps: u64) {
         match &self.0 {
             Shown::Nothing => {}
-            Shown::Bar(bar) => bar.inc(steps),
+            Shown::Bar { bar, .. } => bar.inc(steps),
             Shown::Lines { count, .. } => drop(count.done.fetch_add(steps, Ordering::Relaxed)),
         }
     }
@@ -161,7 +189,7 @@ impl Progress {
     pub fn add(&self, steps: u64) {
         match &self.0 {
             Shown::Nothing => {}
-            Shown::Bar(bar) => bar.inc_length(steps),
+            Shown::Bar { bar, .. } => bar.inc_length(steps),
             Shown::Lines { count, .. } => drop(count.of.fetch_add(steps, Ordering::Relaxed)),
         }
     }
@@ -170,7 +198,7 @@ impl Progress {
     pub fn set_length(&self, steps: u64) {
         match &self.0 {
             Shown::Nothing => {}
-            Shown::Bar(bar) => bar.set_length(steps),
+            Shown::Bar { bar, .. } => bar.set_length(steps),
             Shown::Lines { count, .. } => count.of.store(steps, Ordering::Relaxed),
         }
     }
@@ -179,7 +207,7 @@ impl Progress {
     pub fn set_position(&self, steps: u64) {
         match &self.0 {
             Shown::Nothing => {}
-            Shown::Bar(bar) => bar.set_position(steps),
+            Shown::Bar { bar, .. } => bar.set_position(steps),
             Shown::Lines { count, .. } => count.done.store(steps, Ordering::Relaxed),
         }
     }
@@ -188,7 +216,7 @@ impl Progress {
     pub fn set_message(&self, what: String) {
         match &self.0 {
             Shown::Nothing => {}
-            Shown::Bar(bar) => bar.set_message(what),
+            Shown::Bar { bar, .. } => bar.set_message(what),
             Shown::Lines { count, .. } => {
                 *count.what.lock().unwrap_or_else(PoisonError::into_inner) = what;
             }
@@ -206,14 +234,11 @@ impl Drop for Progress {
         ALIVE.fetch_sub(1, Ordering::Relaxed);
         match &mut self.0 {
             Shown::Nothing => {}
-            Shown::Bar(bar) => bar.finish_and_clear(),
-            Shown::Lines { printer, .. } => {
-                if let Some((stop, thread)) = printer.take() {
-                    drop(stop);
-                    // A thread that broke down printed what it could.
-                    let _ = thread.join();
-                }
+            Shown::Bar { bar, printer } => {
+                drop(printer.take());
+                bar.finish_and_clear();
             }
+            Shown::Lines { printer, .. } => drop(printer.take()),
         }
     }
 }

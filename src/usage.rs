@@ -69,6 +69,15 @@ fn with_cure(mut error: Error) -> Error {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
         return error;
     }
+    let value = match (error.kind(), error.get(ContextKind::InvalidValue)) {
+        (ErrorKind::ValueValidation, Some(ContextValue::String(value))) => value.clone(),
+        _ => String::new(),
+    };
+    if value.contains(',') && value.split(',').all(|one| one.trim().parse::<u64>().is_ok()) {
+        let hint = "several values belong in a table [sweep] of a scenario, such as stages = [4, 8], for `debubble sweep`";
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+        return error;
+    }
     let flag = match (error.kind(), error.get(ContextKind::InvalidArg)) {
         (ErrorKind::UnknownArgument, Some(ContextValue::String(flag))) => flag.strip_prefix("--"),
         _ => None,

@@ -35,7 +35,7 @@ run() {
     bash "$bundle/gpu.sh" "$@" >"$folder/said" 2>&1
 }
 
-# What a busy machine makes of bubbles is no fault of the script: bars are wide.
+# What a busy machine makes of bubbles is not a fault of the script: bars are wide.
 run || { cat "$folder/said"; fail "gpu.sh has failed on stand-ins"; }
 [ "$(ls "$folder/out" | tr '\n' ' ')" = "gpu-results.tar.gz summary.md " ] || fail "other files than two: $(ls "$folder/out")"
 grep -q "^| timed stages | zb-auto |" "$folder/out/summary.md" || fail "the summary has no timed stages"

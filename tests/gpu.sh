@@ -56,7 +56,7 @@ export DEBUBBLE TESTS TABLE5 ROW UNEQUAL WITNESS LAYERS SUMMARY OUT WORK
 
 # ---- steps
 
-# The exit code of a step that cannot be done here, which is no failure.
+# The exit code of a step that cannot be done here, which is not a failure.
 LEFT_OUT=77
 
 left_out() {

@@ -102,7 +102,7 @@ def read(path: Path) -> Order:
     except OSError as error:
         raise Refused(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise Refused(f"{path}: is no text") from None
+        raise Refused(f"{path}: is not text") from None
 
 
 def parse(name: str, text: str) -> Order:
@@ -568,7 +568,7 @@ def flags(arguments: Optional[Sequence[str]]) -> argparse.Namespace:
         )
     options = parser.parse_args(arguments)
     if options.hidden % options.heads:
-        parser.error(f"--hidden {options.hidden} is no multiple of --heads {options.heads}")
+        parser.error(f"--hidden {options.hidden} is not a multiple of --heads {options.heads}")
     return options
 
 

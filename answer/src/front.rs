@@ -7,7 +7,7 @@ pub enum Standing {
     OnFront,
     /// Some alternative is.
     Beaten,
-    /// It breaks its memory limit, so it is no alternative.
+    /// It breaks its memory limit, so it is not an alternative.
     OverLimit,
     /// It is shown but not compared: asynchronous training, or a lower bound.
     NotCompared,
@@ -56,7 +56,7 @@ impl Candidate {
         Self { at, role }
     }
 
-    /// A schedule: asynchronous training is no alternative to synchronous training.
+    /// A schedule: asynchronous training is not an alternative to synchronous training.
     pub fn of_schedule(at: (f64, f64), fits: Option<bool>, asynchronous: bool) -> Self {
         if asynchronous { Self::not_compared(at) } else { Self::new(at, fits) }
     }

@@ -112,7 +112,7 @@ impl Outcome {
         self.case.noise.as_ref().and_then(|noise| noise.replicas)
     }
 
-    /// Whether it trains with stale weights: an update in a pipeline that never flushes is no step, so it is not
+    /// Whether it trains with stale weights: an update in a pipeline that never flushes is not a step, so it is not
     /// compared with others.
     pub const fn is_asynchronous(&self) -> bool {
         self.case.steady.is_some()

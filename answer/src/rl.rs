@@ -377,8 +377,8 @@ impl RlAnswer {
         let memory = self.training_memory.as_ref();
         let memory = memory.map_or_else(String::new, |memory| format!("{}\n", memory.verdict));
         format!(
-            "error: the published steps that this was held against, five of verl on H20, took {least} to {most} times as \
-             long as predicted: {low} to {high} here\n{unmeasured}{memory}"
+            "error: five published steps of verl on H20 took {least} to {most} times their predictions: {low} to {high} \
+             here\n{unmeasured}{memory}"
         )
     }
 
@@ -386,7 +386,7 @@ impl RlAnswer {
         let RolloutRow { engines, tail_ns, tail_share, idle_rate, .. } = self.rollout;
         let side_by_side = match self.placement == PlacementKey::Separate.name() {
             true => format!(
-                "rollout on {} devices and training on {} run side by side\n",
+                "rollout on {} devices and training on {} run in parallel\n",
                 self.rollout_devices, self.training_devices
             ),
             false => String::new(),
@@ -395,27 +395,34 @@ impl RlAnswer {
             true => format!("; {:.0} sequences of a step preempted", self.rollout.preemptions),
             false => String::new(),
         };
+        let [responses, updates] = [(self.responses, "response"), (self.update.updates, "update")]
+            .map(|(count, what)| mean_count(count, what));
         let (pipelines, group) = match &self.pipelines {
             None => (String::new(), "device"),
             Some(of) => (of.in_words(), "replica"),
         };
         format!(
-            "{side_by_side}{:.0} tokens/s trained on, {:.1} responses of a step\n\
+            "{side_by_side}training throughput {:.0} tokens/s, {responses} per step\n\
              {engines} engines generate {:.0} tokens/s, {:.1} sequences each in the mean, {} at most\
              {preempted}\n\
-             tail of the rollout, nine of ten responses done: {}, {} of it; engines idle {}\n\
-             {pipelines}{:.0} updates of a step, {:.2} microbatches of a {group} each, devices idle {}\n",
+             tail of the rollout, after 90 % of the responses: {}, {} of the rollout; engines idle {}\n\
+             {pipelines}{updates} per step, each {:.2} microbatches per {group}; devices idle {}\n",
             format::three_digits(self.tokens_per_second),
-            self.responses,
             format::three_digits(self.rollout.tokens_per_second),
             self.rollout.mean_sequences,
             self.rollout.most_sequences,
             format::rounded_time(Nanos(tail_ns)),
             format::percent(tail_share),
             format::percent(idle_rate),
-            self.update.updates,
             self.update.microbatches,
             format::percent(self.update.idle_rate),
         )
     }
+}
+
+/// A mean count of `what`, with a decimal where it is not whole.
+fn mean_count(count: f64, what: &str) -> String {
+    let rounded = (10.0 * count).round() / 10.0;
+    let plural = if rounded == 1.0 { "" } else { "s" };
+    format!("{rounded} {what}{plural}")
 }

@@ -4,6 +4,7 @@ use pipeline::{Choice, Chunks, Family, InTorch, LeftOut, LimitUse};
 use question::case::SEARCHED;
 use question::format;
 use question::sheet::Sheet;
+use question::{Diagnostic, source};
 use serde::Serialize;
 
 /// All schedules that have a name.
@@ -16,12 +17,35 @@ pub struct SchedulesAnswer {
 }
 
 impl SchedulesAnswer {
+    /// Those among `names`, in that order.
+    ///
+    /// # Errors
+    /// If there is no schedule of a name.
+    pub fn named(&self, names: &[String]) -> Result<Self, Diagnostic> {
+        let entry = |name: &String| {
+            let found = self.schedules.iter().find(|entry| entry.name == *name);
+            found.cloned().ok_or_else(|| source::unknown(name))
+        };
+        let schedules = names.iter().map(entry).collect::<Result<_, _>>()?;
+        Ok(Self { schedules, not_offered: Vec::new() })
+    }
+
+    /// A line for each schedule: name and source.
+    #[must_use]
+    pub fn brief(&self) -> Sheet {
+        let width = self.schedules.iter().map(|entry| entry.name.len()).max().unwrap_or(0);
+        let line = |entry: &Entry| format!("{:width$}  {}\n", entry.name, entry.source);
+        Sheet::default().and_text(self.schedules.iter().map(line).collect::<String>())
+    }
+
     /// All of it for people, in lines of at most 100 columns.
     #[must_use]
     pub fn sheet(&self) -> Sheet {
         let mut sheet = Sheet::default();
         self.schedules.iter().for_each(|entry| sheet.push_text(&entry.text()));
-        sheet.push_text("\nNot offered\n");
+        if !self.not_offered.is_empty() {
+            sheet.push_text("\nNot offered\n");
+        }
         for NotOffered { name, source, why } in &self.not_offered {
             let why = wrapped(why);
             sheet.push_text(&format!("{name}\n  source  {source}\n  why     {why}\n"));
@@ -152,13 +176,13 @@ fn runs_in(family: Family) -> String {
     if family.in_megatron() { format!("Megatron-LM, {torch}") } else { torch }
 }
 
-/// The order that is searched, which is no family.
+/// The order that is searched, which is not a family.
 fn searched() -> Entry {
     Entry {
         name: SEARCHED,
         source: "`debubble search` at its default effort",
         needs: "any p, any m",
-        chunks: "any, 1 by default; 2 lie in a V".to_owned(),
+        chunks: "any, 1 by default; 2 form a V".to_owned(),
         memory_limit: "shapes the order, none by default".to_owned(),
         bubble: "no more than that of any schedule above with its chunks that fits the limit",
         memory: "up to the limit",

@@ -273,7 +273,7 @@ fn check_size(questions: &[(&Setting, Vec<Selected>)]) -> Result<(), Diagnostic>
     if passes <= MOST_PASSES {
         return Ok(());
     }
-    let message = format!("`all` comes to {passes} passes: at most {MOST_PASSES} together");
+    let message = format!("`all` has {passes} passes: at most {MOST_PASSES} together");
     Err(Diagnostic::new(message).with_help("name fewer schedules, or ask one setting at a time"))
 }
 

@@ -20,7 +20,7 @@ pub const FULL: Size = Size { stages: 32, microbatches: 256 };
 /// The 28.3B model of table 5 of the Zero Bubble paper, cut for `family`.
 ///
 /// # Panics
-/// If the question is no legal one.
+/// If the question is not a legal one.
 #[must_use]
 pub fn problem(family: Family, size: Size) -> Problem {
     let chunks = family.about().chunks.of(None);
@@ -41,7 +41,7 @@ pub fn problem(family: Family, size: Size) -> Problem {
 /// stage: a pair hides most of their all-to-all.
 ///
 /// # Panics
-/// If the question is no legal one.
+/// If the question is not a legal one.
 #[must_use]
 pub fn overlapped(family: Family, size: Size) -> Problem {
     let shape = problem(family, size).shape();

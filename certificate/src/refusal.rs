@@ -63,7 +63,7 @@ pub enum Refusal {
     )]
     Beyond,
     /// A whole backward, or two passes at once: bounds are of split backwards, one at a time.
-    #[error("{slot} on stage {stage} is no pass that the bound is about")]
+    #[error("{slot} on stage {stage} is not a pass that the bound is about")]
     Unsplit {
         /// The slot found.
         slot: Slot,
@@ -111,7 +111,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Whether the text is no certificate that this version reads, rather than one that is wrong.
+    /// Whether the text is not a certificate that this version reads, rather than one that is wrong.
     #[must_use]
     pub const fn is_unreadable(&self) -> bool {
         matches!(self, Self::TooLarge { .. } | Self::Form(_) | Self::Version { .. })

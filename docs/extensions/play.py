@@ -48,7 +48,7 @@ class Play(SphinxDirective):
     }
 
     def run(self) -> list[nodes.Node]:
-        """The node, or an error where the question is no TOML."""
+        """The node, or an error where the question is not TOML."""
         if bool(self.arguments) == bool(self.content):
             raise self.error("a question is TOML or the path of a scenario, one of both")
         if self.arguments:
@@ -63,7 +63,7 @@ class Play(SphinxDirective):
         try:
             tomllib.loads(scenario)
         except tomllib.TOMLDecodeError as error:
-            raise self.error(f"the question is no TOML: {error}") from error
+            raise self.error(f"the question is not TOML: {error}") from error
         return [
             play(
                 scenario=scenario,

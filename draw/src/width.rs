@@ -60,7 +60,7 @@ impl FromStr for Width {
         };
         let pixels = pixels.filter(|pixels| pixels.is_finite()).ok_or_else(|| {
             format!(
-                "`{text}` is no width: 84mm, 1200px, 1col or 2col (one or two columns of a paper)"
+                "`{text}` is not a width: 84mm, 1200px, 1col or 2col (one or two columns of a paper)"
             )
         })?;
         let pixels = extent(pixel(pixels));

@@ -45,7 +45,7 @@ impl Dead {
     pub fn new(pipelines: u64, stages: u64, workers: &[Worker]) -> Result<Self, FailureError> {
         let within = count("pipelines", pipelines, 1, MAX_PIPELINES)?;
         let most = MAX_WORKERS / within;
-        let deep = count("stages of so many pipelines", stages, 1, most)?;
+        let deep = count("stages of this number of pipelines", stages, 1, most)?;
         let [pipelines, stages] = [within, deep].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
         let mut dead = Self { pipelines, stages, workers: BTreeSet::new() };
         for &worker in workers {
@@ -117,7 +117,8 @@ impl Dead {
         (0..self.pipelines).filter(move |&pipeline| !self.has(Worker { pipeline, stage }))
     }
 
-    /// The same dead workers with pipelines in an order that depends on their dead stages alone, the intact ones first,
+    /// The same dead workers with pipelines in an order that depends on their dead stages alone, the intact ones
+    /// first,
     /// and the number that each has here: pipelines are alike, so that the step is the same.
     #[must_use]
     pub fn canonical(&self) -> (Self, Vec<u32>) {

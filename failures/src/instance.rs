@@ -84,7 +84,7 @@ impl Pipelines<'_> {
                 "workers that divide parameters (ZeRO, FSDP) lose a part with each dead one: leave --sharding out"
             }
             _ if self.costs.overlap().is_some() => {
-                "passes of two streams are not rerouted: give --forward and its like in place of --chain"
+                "passes of two streams are not rerouted: give --forward and its like instead of --chain"
             }
             _ => "",
         };

@@ -113,7 +113,7 @@ pub enum FsdpError {
         most: u64,
     },
     /// Updates that do not divide the responses of a step.
-    #[error("{responses} responses of a step are no multiple of updates of {update}")]
+    #[error("{responses} responses of a step are not a multiple of updates of {update}")]
     Updates {
         /// Responses of a step.
         responses: u64,

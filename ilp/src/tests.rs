@@ -465,7 +465,7 @@ fn a_log_that_is_changed_is_refused() {
     };
     assert!(with(log).is_ok());
     refused("x", "does not show");
-    refused(&format!("{log} x"), "follows behind");
+    refused(&format!("{log} x"), "follows its last leaf");
     refused(log.trim_end().strip_suffix('x').unwrap(), "does not end in a leaf");
     refused("", "does not end in a leaf");
     refused("F0.0<B1.0 x x", "two passes of one stage");

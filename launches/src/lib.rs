@@ -67,7 +67,7 @@ pub struct Recording {
     pub missing: Vec<String>,
     /// Paths that the copy has and the machine does not: launchers, and folders of files that are written.
     pub made: Vec<PathBuf>,
-    /// Whether `set -e` did not hold, for it launches nothing where it does.
+    /// Whether `set -e` was not in effect, for it launches nothing where it does.
     pub without_set_e: bool,
     /// Its exit code, or why it was ended.
     pub ended: Result<i32, String>,

@@ -73,7 +73,7 @@ fn tell(kind: &str, text: &str) {
 /// Enters namespaces and waits for the first process in them.
 fn enter(words: &[String]) -> io::Result<Never> {
     let program = env::current_exe()?;
-    // What the caller's caller left open is no part of the copy.
+    // What the caller's caller left open is not a part of the copy.
     let open: Vec<_> =
         fs::read_dir("/proc/self/fd")?.flatten().map(|own| own.file_name()).collect();
     for number in open.iter().filter_map(|name| name.to_str()?.parse::<i32>().ok()) {

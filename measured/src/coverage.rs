@@ -202,7 +202,7 @@ mod tests {
         let widths: Vec<f64> = known.iter().map(|(_, width)| *width).collect();
         assert!(known.len() >= 270 && inside * 100 >= 94 * known.len(), "{inside}");
         assert!(accuracy::median(&widths) <= 0.18);
-        // Lines that are no runs, and runs without a step, are named.
+        // Lines that are not runs, and runs without a step, are named.
         let further = all.iter().flat_map(|of| &of.apart).filter(|one| one.covered.is_none());
         let further: usize = further.map(|one| one.configurations).sum();
         let without_step = validated.today.unwrap().without_step();

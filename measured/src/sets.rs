@@ -16,7 +16,7 @@ use super::rows::Reader;
 /// The weaknesses of the planner that the errors show.
 pub(super) const WEAK: &str = "\
 Where it is weak: small models on one node, where the host's launches and small collectives decide
-(a row may be off by 30 %); tensor groups of 2 and 4 beside many replicas or stages, whose rings meet
+(a row may be off by 30 %); tensor groups of 2 and 4 with many replicas or stages, whose rings meet
 on NICs (up to 40 %); runs that thrash in memory or wait for something that sizes do not show.";
 
 pub(super) struct Set {

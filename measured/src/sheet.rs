@@ -14,7 +14,7 @@ const WHOLE: usize = 64;
 const WORST: usize = 12;
 
 const KINDS: &str = "\
-Beside the step of a plan stands the interval in which 95 % of runs lie: Student's t over the measured
+The error of a planned step is the interval that holds 95 % of runs: Student's t over the measured
 configurations of its kind, of fewer than eight over those of its generation of devices, each predicted without
 its source; wider for longer sequences, more devices, other precisions and devices than were measured. The kinds:";
 

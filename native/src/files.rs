@@ -27,7 +27,7 @@ fn open(path: &Path) -> io::Result<File> {
     let own = path.to_owned();
     // A thread whose pipe has no writer stays until the process ends.
     thread::spawn(move || sender.send(File::open(own)));
-    let late = || io::Error::other("it is a pipe, and nobody writes to it");
+    let late = || io::Error::other("it is a pipe without a writer");
     opened.recv_timeout(WRITER_TIMEOUT).map_err(|_| late())?
 }
 

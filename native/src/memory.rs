@@ -35,7 +35,7 @@ fn of_process() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let left = |limit: &str, taken: &str| {
         let rest = limits.lines().find_map(|line| line.strip_prefix(limit))?;
-        // `unlimited` is no number.
+        // `unlimited` is not a number.
         let limit: u64 = rest.split_whitespace().next()?.parse().ok()?;
         Some(limit.saturating_sub(field(&status, taken)?))
     };
@@ -65,7 +65,7 @@ fn left_of_groups(folder: &Path) -> Vec<u64> {
 fn left_of(folder: &Path) -> Option<u64> {
     let number =
         |name: &str| fs::read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
-    // `max` is no number.
+    // `max` is not a number.
     let limit = number("memory.max").or_else(|| number("memory.limit_in_bytes"))?;
     let taken = number("memory.current").or_else(|| number("memory.usage_in_bytes"))?;
     // Pages of files that were not used lately are reclaimed on demand.

@@ -70,7 +70,7 @@ impl fmt::Display for Bandwidth {
     }
 }
 
-/// Why a text or a number is no bandwidth.
+/// Why a text or a number is not a bandwidth.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum BandwidthError {
     /// Not a number with a unit.

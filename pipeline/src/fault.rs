@@ -89,7 +89,7 @@ pub enum Fault {
         microbatches: u32,
     },
     /// A pass on a stage that does not hold its chunk.
-    #[error("{pass} stands on stage {stage}, but its {} lives on stage {home}", place(*.pass))]
+    #[error("{pass} is on stage {stage}, but its {} is on stage {home}", place(*.pass))]
     WrongStage {
         /// The pass.
         pass: Pass,
@@ -209,7 +209,7 @@ pub enum Fault {
     },
     /// A schedule whose stages are not free for layers of an encoder between their slots.
     #[error(
-        "an encoder runs beside schedules with one first stage, without shards of the vocabulary, copies to the \
+        "an encoder needs a schedule with one first stage, without shards of the vocabulary, copies to the \
          host or collectives of parameters"
     )]
     BehindEncoder,
@@ -222,7 +222,7 @@ pub enum Fault {
         operations: usize,
     },
     /// More layers of encoder and model than are dealt to chunks.
-    #[error("{layers} layers are too many to be dealt to chunks: at most {most}")]
+    #[error("{layers} layers are too many to divide among chunks: at most {most}")]
     EncoderUnits {
         /// Layers of both.
         layers: u64,

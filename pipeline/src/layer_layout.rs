@@ -31,7 +31,7 @@ pub struct LayerLayout {
     mtp: Vec<(usize, u64)>,
 }
 
-/// Why a text is no layout.
+/// Why a text is not a layout.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum LayoutError {
     /// A character that means nothing.
@@ -86,7 +86,7 @@ pub enum LayoutError {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum LayoutMisfit {
     /// Stages that do not divide the chunks.
-    #[error("the layout has {chunks} chunks, no multiple of {stages} stages")]
+    #[error("the layout has {chunks} chunks, not a multiple of {stages} stages")]
     Stages {
         /// Chunks of the layout.
         chunks: u64,
@@ -184,7 +184,8 @@ impl LayerLayout {
         }
     }
 
-    /// Whether several chunks hold layers of multi-token prediction, each with a loss of its own. Megatron-LM runs all
+    /// Whether several chunks hold layers of multi-token prediction, each with a loss of its own. Megatron-LM runs
+    /// all
     /// of them in one.
     #[must_use]
     pub const fn spreads_mtp(&self) -> bool {
@@ -194,7 +195,7 @@ impl LayerLayout {
     /// Chunks per stage on `stages` stages, v.
     ///
     /// # Errors
-    /// If the chunks are no multiple of the stages, or MTP layers lie where Megatron-LM does not run them.
+    /// If the chunks are not a multiple of the stages, or MTP layers lie where Megatron-LM does not run them.
     pub fn chunks_per_stage(&self, stages: u64) -> Result<u64, LayoutMisfit> {
         let chunks = self.chunks();
         if stages == 0 || !chunks.is_multiple_of(stages) {
@@ -282,10 +283,10 @@ mod tests {
             ("Et|L", ""),
             ("tEL", "character 1: the first symbol must be E"),
             ("|EtL", "character 1: the first symbol must be E"),
-            ("EtL|", "character 4: nothing may stand behind L"),
-            ("EtEL", "character 3: E may stand there only once"),
-            ("EtL*2", "character 3: L may stand there only once"),
-            ("EmtL", "character 3: t must stand before all m"),
+            ("EtL|", "character 4: nothing may follow L"),
+            ("EtEL", "character 3: E may appear only once"),
+            ("EtL*2", "character 3: L may appear only once"),
+            ("EmtL", "character 3: t must come before all m"),
             ("Ett x L", "character 4 is ` `"),
             ("Ex|tL", "character 2 is `x`"),
             ("E(tt|L", "character 2 begins a group that is never closed"),
@@ -331,7 +332,7 @@ mod tests {
         let layout: LayerLayout = "Et|t|t|mL".parse().unwrap();
         assert_eq!(layout.chunks_per_stage(2), Ok(2));
         let misfit = |stages| layout.chunks_per_stage(stages).unwrap_err().to_string();
-        assert_eq!(misfit(3), "the layout has 4 chunks, no multiple of 3 stages");
+        assert_eq!(misfit(3), "the layout has 4 chunks, not a multiple of 3 stages");
         assert!(layout.chunks_per_stage(0).is_err());
         let spread: LayerLayout = "Et|t|m|m|mL".parse().unwrap();
         assert_eq!((spread.mtp(), spread.mtp_in(3), spread.mtp_chunk()), (3, 1, None));

@@ -55,7 +55,8 @@ impl Copies {
     }
 
     /// Copies `part` of every activation, as [`Schedule::offloaded`](crate::Schedule::offloaded)
-    /// describes, but for the chunks that stay. Each copy waits for slots before its backward, in the order of the slots, so that
+    /// describes, but for the chunks that stay. Each copy waits for slots before its backward, in the order of the
+    /// slots, so that
     /// the copies are valid.
     pub(crate) fn of_all(
         (shape, placement): (Shape, Placement),
@@ -210,7 +211,7 @@ fn no_deadlock(lives: &Lives, streams: &[Vec<CopyOp>], is_out: &mut [bool]) -> R
                 if op.way == CopyDirection::Back
                     && lives.of_cell(op.chunk, op.microbatch)[1] < ended
                 {
-                    return Err((*op, "stands behind one that waits for its backward"));
+                    return Err((*op, "is after one that waits for its backward"));
                 }
                 is_out[cell] = true;
                 (*at, moved) = (*at + 1, true);
@@ -221,7 +222,7 @@ fn no_deadlock(lives: &Lives, streams: &[Vec<CopyOp>], is_out: &mut [bool]) -> R
             _ if moved => {}
             Some(next) => ended = next,
             None => {
-                let what = "waits for a copy that stands behind it";
+                let what = "waits for a copy that is after it";
                 return heads.next().map_or(Ok(()), |&op| Err((op, what)));
             }
         }
@@ -268,8 +269,8 @@ mod tests {
             ("| O1.0@1 R1.0@3", "is of an activation that the stage does not make"),
             ("| O0.7@1 R0.7@3", "is of an activation that the stage does not make"),
             // Microbatch 0 is to come back behind one that leaves after its backward.
-            ("| O0.0@1 O0.2@4 R0.0@2 R0.2@6", "R0.0@2 of stage 0 stands behind one that waits"),
-            ("| R0.0@3 O0.0@1", "R0.0@3 of stage 0 waits for a copy that stands behind it"),
+            ("| O0.0@1 O0.2@4 R0.0@2 R0.2@6", "R0.0@2 of stage 0 is after one that waits"),
+            ("| R0.0@3 O0.0@1", "R0.0@3 of stage 0 waits for a copy that is after it"),
         ] {
             let fault = fault(copies);
             assert!(fault.contains(what), "{copies}: {fault}");

@@ -50,7 +50,7 @@ pub enum PrimusRefusal {
         /// One that has to come before.
         earlier: Pass,
     },
-    /// A pair that is no forward with a backward.
+    /// A pair that is not a forward with a backward.
     #[error("Primus runs pairs of a forward and a backward alone, and no {0}")]
     Pair(Slot),
     /// Pairs without a V.

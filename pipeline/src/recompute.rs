@@ -317,7 +317,7 @@ mod tests {
             ("R0.0 F0.0 BW0.0", "R0.0 on stage 0 waits for F0.0"),
             ("F0.0 R0.0 R0.0 BW0.0", "R0.0 on stage 0 does work that was already done"),
             ("F0.0 F0.1 R0.0 BW0.0 BW0.1", "R0.1 is missing from stage 0"),
-            ("F0.0 R0.0 BW0.0\nF1.0 R0.0 BW1.0", "R0.0 stands on stage 1"),
+            ("F0.0 R0.0 BW0.0\nF1.0 R0.0 BW1.0", "R0.0 is on stage 1"),
         ] {
             let fault = fault(text);
             assert!(fault.contains(what), "{text}: {fault}");

@@ -30,7 +30,7 @@ const MOST_SAID: usize = 40;
 /// Why a text is not a schedule.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum TextError {
-    /// A word that is no slot.
+    /// A word that is not a slot.
     #[error(
         "line {line}, column {column}: `{word}` is not a pass; write kind, chunk (at most {}) and \
          microbatch (at most {}), such as F0.3, B0.3, W0.3, BW0.3 or a pair F1.4&BW0.2",
@@ -45,7 +45,7 @@ pub enum TextError {
         /// The text found, shortened.
         word: String,
     },
-    /// A word behind a `|` that is no copy.
+    /// A word behind a `|` that is not a copy.
     #[error(
         "line {line}, column {column}: `{word}` is not a copy; write way (O out, R back), chunk, \
          microbatch and how many slots must have ended, such as O0.3@7 or R0.3@12; or `|`, or `|0.5` \
@@ -92,7 +92,7 @@ pub enum TextError {
     Fault(#[from] Fault),
 }
 
-/// A text that is no slot.
+/// A text that is not a slot.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("`{text}` is not a pass, such as F0.3, or a pair of them, such as F1.4&BW0.2")]
 pub struct SlotError {

@@ -40,7 +40,7 @@ pub enum TorchRefusal {
         chunk = .0.chunk, later = .0.microbatch, earlier = .1.microbatch
     )]
     Losses(Pass, Pass),
-    /// A pair that is no forward with a backward.
+    /// A pair that is not a forward with a backward.
     #[error("torch has pairs of a forward and a backward alone (OVERLAP_F_B), and no {0}")]
     Pair(Slot),
 }
@@ -48,7 +48,7 @@ pub enum TorchRefusal {
 /// Why a text is not a schedule of torch that is known here.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum TorchCsvError {
-    /// A cell that is no action.
+    /// A cell that is not an action.
     #[error(
         "row {row}, cell {cell}: `{text}` is not an action; write stage, letter (F, I, W or B) and \
          microbatch, such as 0F3, or a forward and a backward as (1F4;0B2)OVERLAP_F_B"
@@ -80,7 +80,7 @@ pub enum TorchCsvError {
     },
     /// A stage on a rank that has it in no known placement.
     #[error(
-        "stage {stage} stands on rank {rank}: chunks lie looped, on rank {looped}, or in a V, on rank {vee}"
+        "stage {stage} is on rank {rank}: chunks are placed looped, on rank {looped}, or in a V, on rank {vee}"
     )]
     Placement {
         /// The stage of torch.
@@ -171,7 +171,7 @@ fn action(pass: Pass) -> String {
     format!("{}{}{}", pass.chunk, letter(pass.kind), pass.microbatch)
 }
 
-/// Why a text is no schedule, in the form that it looks like.
+/// Why a text is not a schedule, in the form that it looks like.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ScheduleTextError {
     /// In the text form.
@@ -185,7 +185,7 @@ pub enum ScheduleTextError {
 /// The schedule in `text`, in the text form or the CSV of torch, whichever it looks like.
 ///
 /// # Errors
-/// If it is no schedule.
+/// If it is not a schedule.
 pub fn read_either(text: &str) -> Result<Schedule, ScheduleTextError> {
     match is_torch_csv(text) {
         true => Ok(read(text)?),
@@ -203,7 +203,7 @@ pub fn is_torch_csv(text: &str) -> bool {
 /// The schedule in `text`, the CSV of torch.
 ///
 /// # Errors
-/// At the first cell that is no action, or if the rows are no schedule.
+/// At the first cell that is not an action, or if the rows are not a schedule.
 pub fn read(text: &str) -> Result<Schedule, TorchCsvError> {
     let text = text.strip_suffix('\n').unwrap_or(text);
     let rows: Vec<&str> = text.split('\n').collect();
@@ -267,7 +267,7 @@ fn read_row(row: &str, number: usize) -> Result<Order, TorchCsvError> {
 }
 
 /// The slot of a cell; nothing if the cell is empty or says what follows from the passes, and no value if
-/// it is no action.
+/// it is not an action.
 fn read_cell(text: &str) -> Option<Option<Slot>> {
     if text.is_empty() {
         return Some(None);
@@ -389,7 +389,7 @@ mod tests {
         assert_eq!(error(" \n"), "the schedule is empty: write one row per rank");
         assert!(error("0F0,0B0,2F0,2B0\n1F0,1B0").contains("3 stages cannot be spread evenly"));
         let moved = "0F0,0B0,1F0,1B0\n2F0,2B0,3F0,3B0";
-        assert!(error(moved).starts_with("stage 1 stands on rank 0"), "{}", error(moved));
+        assert!(error(moved).starts_with("stage 1 is on rank 0"), "{}", error(moved));
         assert!(error("()OVERLAP_F_B").contains("cell 1"));
         assert!(error("0F0,(0F1;0W0)OVERLAP_F_B").contains("`(0F1;0W0)OVERLAP_F_B`"));
         let odd: Schedule = "F0.0 B0.0 F0.1&W0.0 BW0.1".parse().unwrap();

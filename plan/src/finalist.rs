@@ -35,7 +35,7 @@ pub enum FinalistError {
     /// The engine's order cannot be made, or holds more than a device has.
     #[error(transparent)]
     Rejected(#[from] Rejected),
-    /// Its devices are no cluster.
+    /// Its devices are not a cluster.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
     /// The run does not finish.

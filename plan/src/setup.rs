@@ -389,14 +389,14 @@ pub enum Unfit {
     /// The replicas cannot be divided into groups that each hold all shards.
     #[error("groups of shards do not divide the replicas")]
     Shards,
-    /// The batch is no multiple of b d.
-    #[error("the batch is no multiple of microbatch size and replicas")]
+    /// The batch is not a multiple of b d.
+    #[error("the batch is not a multiple of microbatch size and replicas")]
     Batch,
     /// Fewer layers than chunks need.
     #[error("more chunks than layers")]
     Layers,
     /// The stages cannot be assigned to kinds of devices in proportion.
-    #[error("stages cannot be dealt to the kinds of devices")]
+    #[error("stages cannot be divided among the kinds of devices")]
     Mixed,
     /// It copies to the host, by its schedule or by [`Recipe::offload`].
     #[error("copies to the host, on devices whose link to it is not known")]

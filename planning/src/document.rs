@@ -59,7 +59,8 @@ pub struct Document {
     #[cfg_attr(feature = "schema", schemars(title = "Odds of deadline and budget"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
-    /// How many times as long as its steps training takes, for restarts, evaluation and what else is no step: odds are
+    /// How many times as long as its steps training takes, for restarts, evaluation and what else is not a step:
+    /// odds are
     /// then those of trainings that take so long in the median
     /// [default: 1, with odds around the median of published trainings].
     #[cfg_attr(feature = "schema", schemars(title = "Contingency factor"))]
@@ -82,7 +83,7 @@ pub struct Document {
     #[cfg_attr(feature = "schema", schemars(extend("enum" = ["megatron", "torchtitan", "any"])))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub framework: Option<String>,
-    /// The number of plans that are told for each cluster [default: 3].
+    /// The number of plans that are printed for each cluster [default: 3].
     #[cfg_attr(feature = "schema", schemars(title = "Plans per cluster"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plans: Option<u64>,
@@ -260,12 +261,15 @@ keys! {
     layout: Option<LayerLayout>, label: "Layers of each chunk";
     /// Whether all stages share the embedding and the output layer [default: false].
     vocabulary_parallel: Option<Vec<bool>>, label: "Vocabulary parallelism";
-    /// Software that `[training]` leaves out: `all` turns on CUDA graphs, the dispatcher and the overlap of experts and
-    /// of tensor groups where the framework and the machine have them, and `offload` for set-ups that fit only with it;
-    /// `as told` leaves all off
-    /// [default: all; as told with tuning = stock].
-    software: Option<String>, label: "Software left open by the recipe", words: &["all", "as told"];
-    /// The most memory that may be predicted of a device, without a margin for the error of predictions [default: what
+    /// Software that `[training]` leaves out: `all` turns on CUDA graphs, the dispatcher and the overlap of
+    /// experts and
+    /// of tensor groups where the framework and the machine have them, and `offload` for set-ups that fit only
+    /// with it;
+    /// `as given` leaves all off
+    /// [default: all; as given with tuning = stock].
+    software: Option<String>, label: "Software left open by the recipe", words: &["all", "as given"];
+    /// The most memory that may be predicted of a device, without a margin for the error of predictions [default:
+    /// what
     /// the device leaves, less that error].
     memory_cap: Option<Bytes>, label: "Memory cap of a device";
 }
@@ -274,7 +278,8 @@ keys! {
     /// The recipe of training.
     pub struct TrainingDocument: "", Lists::OfValues;
 
-    /// Whose software runs the step: `tuned`, Megatron-LM by a vendor's recipe for the model and the machine, or `stock`,
+    /// Whose software runs the step: `tuned`, Megatron-LM by a vendor's recipe for the model and the machine, or
+    /// `stock`,
     /// with its defaults, which overlap less [default: the times of tuned, with the error of both].
     tuning: Option<String>, label: "Tuning of the software", words: &["tuned", "stock"];
     /// The rank of adapters beside frozen weights (LoRA): these alone are trained [default: no adapters].
@@ -373,7 +378,7 @@ keys! {
 
     /// The coefficient of variation of the durations of passes [default: 0.03].
     jitter: Option<f64>, label: "Jitter of passes";
-    /// Rare stalls: the probability that a pass lasts longer, and by how much, as in `0.001:50ms`
+    /// Rare stalls: the probability that a pass takes longer, and the extra time, as in `0.001:50ms`
     /// [default: none].
     stall: Option<Stall>, label: "Rare stalls";
     /// Stragglers: the probability that a device is slow in a step, and how slow, as in `0.0001:1.5`

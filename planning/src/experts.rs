@@ -164,7 +164,9 @@ impl Reader<'_> {
                     let count = word.parse::<f64>().ok().filter(|count| count.is_finite());
                     let word: String = word.chars().take(40).collect();
                     let at = number + 1;
-                    count.ok_or_else(|| fail(format!("line {at}: `{word}` is no count of tokens")))
+                    count.ok_or_else(|| {
+                        fail(format!("line {at}: `{word}` is not a count of tokens"))
+                    })
                 })
                 .collect();
             let list = list?;

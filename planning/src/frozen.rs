@@ -105,7 +105,7 @@ impl Reader<'_> {
     fn unknown_part(&self, name: &str) -> Diagnostic {
         let near = nearest::question(name, ["embedding", "head", LAYERS]);
         let message =
-            format!("frozen names {}, which is no part of a model{near}", quote::clip(name));
+            format!("frozen names {}, which is not a part of a model{near}", quote::clip(name));
         let cure =
             "write embedding, head, or layers by their numbers from 0, such as \"layers:0-23\"";
         self.wrong(FROZEN, message).with_help(cure)

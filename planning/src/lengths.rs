@@ -183,8 +183,7 @@ impl Reader<'_> {
             Err(self.wrong("setup.dynamic-context", message).with_help(cure))
         };
         let Some(packed) = packed else {
-            let message = "dynamic-context makes context groups as large as documents need, but no \
-                           lengths of documents are told";
+            let message = "dynamic-context makes context groups as large as documents need, but no lengths of documents are given";
             let cure = "add a table [lengths], such as documents = \"lognormal:800:1.2:131072\", or \
                         take dynamic-context out";
             return fail(message.to_owned(), cure);

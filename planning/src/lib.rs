@@ -124,13 +124,21 @@ pub fn read_with(
     }
     let document: Document = toml::from_str(&text)
         .map_err(|error| Diagnostic::toml(path, &text, &error, &[]))
-        .map_err(|error| kinds::misplaced(path, &text, &[InputKind::Plan], error))?;
+        .map_err(|error| kinds::misplaced(path, &text, &[InputKind::Plan], error))
+        .map_err(|error| match error.help {
+            None if error.message.ends_with(" is missing") => error.with_help(EXAMPLE),
+            _ => error,
+        })?;
     let folder = path.parent().unwrap_or(Path::new(""));
     // Lines of the file say nothing of keys that flags give.
     let file = flags.is_empty().then_some((path, &text[..]));
     let document = &flags.over(document);
     Reader { context, folder, file, document, memory_error }.question()
 }
+
+/// The cure of a question without a key that it needs.
+const EXAMPLE: &str = "a question has model, tokens and batch, and tables [[cluster]]: scenarios/plan/gpt3.toml is one; \
+                       or give a config.json with --tokens, --batch, --machine and --devices";
 
 /// The question of a launch script or a log of a training framework.
 fn imported(

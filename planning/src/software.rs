@@ -17,12 +17,13 @@ use crate::framework::Framework;
 use crate::reader::Reader;
 
 /// The values of `software`, and whether keys that are left out are searched.
-const VALUES: [(&str, bool); 2] = [("all", true), ("as told", false)];
+const VALUES: [(&str, bool); 2] = [("all", true), ("as given", false)];
 
 /// The activations that a search copies to the host: of the lists that were compared on GB200, this one is the
 /// fastest.
 const OFFLOADED: [Offloaded; 2] = [Offloaded::CoreAttention, Offloaded::QkvLinear];
-/// The least rate of the host link of a device over which a search copies, in bytes per second: between PCI Express 5 and
+/// The least rate of the host link of a device over which a search copies, in bytes per second: between PCI
+/// Express 5 and
 /// NVLink-C2C. Over a slower one copies meet data, checkpoints and the network, and no list gained on H100 and B200.
 const FAST_HOST_LINK: f64 = 1e11;
 /// [`OFFLOADED`] as TOML writes it.
@@ -83,7 +84,8 @@ const fn is_full(recompute: Recompute) -> bool {
     matches!(recompute, Recompute::Full | Recompute::First(_))
 }
 
-/// Whether Megatron-LM overlaps the all-to-alls of experts in `setup`: beside another chunk's microbatch or, without a
+/// Whether Megatron-LM overlaps the all-to-alls of experts in `setup`: beside another chunk's microbatch or,
+/// without a
 /// pipeline, beside another microbatch; layers that are computed again whole leave nothing to run beside.
 const fn overlaps_experts(setup: &Setup) -> bool {
     (setup.pipeline == 1 || setup.chunks > 1) && !is_full(setup.recompute)
@@ -154,7 +156,8 @@ fn is_known(cluster: &Cluster) -> bool {
 }
 
 impl Question {
-    /// Whether the software that the question leaves out is searched on `cluster`: constants of it must be known of its
+    /// Whether the software that the question leaves out is searched on `cluster`: constants of it must be known
+    /// of its
     /// machines.
     #[must_use]
     pub fn searches_software(&self, cluster: &Cluster) -> bool {
@@ -183,7 +186,8 @@ impl Question {
         Setup { options, ..setup }
     }
 
-    /// The modules whose recomputation is searched on `cluster` beside that of whole layers: those that Megatron-LM has
+    /// The modules whose recomputation is searched on `cluster` beside that of whole layers: those that
+    /// Megatron-LM has
     /// for layers of this kind and that take least time for the memory which they free.
     pub(crate) fn modules(&self, cluster: &Cluster) -> Option<Recompute> {
         if !(self.open.recompute && self.searches_software(cluster)) {
@@ -207,7 +211,8 @@ impl Question {
         framework.options(setup, &self.model)
     }
 
-    /// The keys of software that the question leaves out, each with the value that a search would give it on `cluster`;
+    /// The keys of software that the question leaves out, each with the value that a search would give it on
+    /// `cluster`;
     /// none where constants of software are not known of its machines, or where a search has them already.
     #[must_use]
     pub fn open_software(&self, cluster: &Cluster) -> Vec<SoftwareKey> {
@@ -271,7 +276,7 @@ impl Reader<'_> {
                 let known = VALUES.into_iter().find(|(value, _)| *value == name);
                 let (_, searched) = known.ok_or_else(|| {
                     let brief: String = name.chars().take(40).collect();
-                    let message = format!("software is `{brief}`: write all or as told");
+                    let message = format!("software is `{brief}`: write all or as given");
                     self.wrong("search.software", message)
                 })?;
                 searched

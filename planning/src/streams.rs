@@ -72,7 +72,7 @@ impl Reader<'_> {
         let name = named.unwrap_or("the schedule that is taken by default");
         let names: Vec<&str> = PAIRED.into_iter().map(Family::name).collect();
         let message =
-            format!("{name} runs no forward beside a backward: its passes share no streams");
+            format!("{name} never overlaps a forward with a backward: its passes share no streams");
         let cure = format!("write schedule = one of {}, or take two-streams out", names.join(", "));
         Err(self.wrong("training.two-streams", message).with_help(cure))
     }

@@ -126,7 +126,8 @@ impl Reader<'_> {
         })
     }
 
-    /// The tuning of the software that runs the step, if it is given, or all machines are calibrated by stock software.
+    /// The tuning of the software that runs the step, if it is given, or all machines are calibrated by stock
+    /// software.
     pub(crate) fn tuning(
         &self,
         framework: Framework,
@@ -179,7 +180,8 @@ impl Reader<'_> {
                 let known = Offloaded::NAMES.map(|(_, known)| known);
                 let brief: String = name.chars().take(40).collect();
                 let near = nearest::question(name, known);
-                let message = format!("offload names `{brief}`, which is no part of a layer{near}");
+                let message =
+                    format!("offload names `{brief}`, which is not a part of a layer{near}");
                 self.wrong(KEY, message).with_help(format!("write any of {}", known.join(", ")))
             })
         };
@@ -284,7 +286,7 @@ impl Reader<'_> {
         let most = machines.map(|one| MemoryBudget::default().if_exact(one)).max();
         if let Some(most) = most.filter(|most| *most < cap) {
             let message = format!(
-                "memory-cap is {}, and the devices have {} at most beside their reserve",
+                "memory-cap is {}, and the devices have {} at most without their reserve",
                 size(cap),
                 size(most)
             );

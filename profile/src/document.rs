@@ -31,7 +31,7 @@ impl AnyProfile {
     /// Reads the file form of either kind.
     ///
     /// # Errors
-    /// Anything that is no profile of this version, with its place in `text`.
+    /// Anything that is not a profile of this version, with its place in `text`.
     pub fn parse(text: &str) -> Result<Self, ProfileError> {
         let first: Result<First, _> = toml::from_str(text);
         let Ok(First { version, kind }) = first else {

@@ -121,7 +121,7 @@ impl TryFrom<i64> for Time {
     fn try_from(nanos: i64) -> Result<Self, String> {
         let within = u64::try_from(nanos).ok().filter(|&nanos| nanos <= MAX_NANOS);
         within.map(Self).ok_or_else(|| {
-            format!("{nanos} is no time: nanoseconds are whole numbers from 0 to {MAX_NANOS}")
+            format!("{nanos} is not a time: nanoseconds are whole numbers from 0 to {MAX_NANOS}")
         })
     }
 }
@@ -137,7 +137,7 @@ impl TryFrom<i64> for Size {
     fn try_from(bytes: i64) -> Result<Self, String> {
         let within = u64::try_from(bytes).ok().filter(|&bytes| bytes <= MAX_BYTES);
         within.map(Self).ok_or_else(|| {
-            format!("{bytes} is no size: bytes are whole numbers from 0 to {MAX_BYTES}")
+            format!("{bytes} is not a size: bytes are whole numbers from 0 to {MAX_BYTES}")
         })
     }
 }

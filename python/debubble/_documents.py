@@ -418,7 +418,7 @@ def verify(certificate: Source, **keys: NoReturn) -> Verified:
         **keys: None: a certificate has its question.
 
     Raises:
-        InputError: If it is no certificate.
+        InputError: If it is not a certificate.
 
     >>> import debubble as db
     >>> q = db.Question(stages=2, microbatches=4, forward="1ms", backward_input="1ms", backward_weight="1ms")

@@ -46,7 +46,7 @@ class Journal:
         first = self._file.readline()
         if not first.endswith(b"\n"):
             if not head.startswith(first):
-                raise _refused(f"{path} is no journal of debubble", "name a file that is not there yet")
+                raise _refused(f"{path} is not a journal of debubble", "name a file that is not there yet")
             self._file.seek(0)
             self._file.truncate()
             self._file.write(head)
@@ -127,7 +127,7 @@ def _of_another(path: Path, kind: str, first: bytes) -> InputError:
         found = json.loads(first)
         name, version = str(found["journal"]), str(found["version"])
     except (ValueError, KeyError, TypeError):
-        return _refused(f"{path} is no journal of debubble", "name a file that is not there yet")
+        return _refused(f"{path} is not a journal of debubble", "name a file that is not there yet")
     message = f"{path} is a journal of {name} {version}, not of debubble {kind} {_debubble.__version__}"
     return _refused(message, "remove it, or name another file")
 

@@ -50,7 +50,7 @@ class _SharedKeys(TypedDict, total=False):
     """Keys of a question, and of each of its settings."""
 
     activation: OneOrMany[Size] | None
-    """Bytes a stage holds for one microbatch from F to B, in place of the model's sizes; or one per stage, or
+    """Activation bytes of a microbatch on a stage, from F to B, instead of from the model's sizes; or one per stage, or
     one per chunk.
     """
 
@@ -60,10 +60,10 @@ class _SharedKeys(TypedDict, total=False):
     """
 
     activation_until_weight: OneOrMany[Size] | None
-    """Bytes still held from B to W [default: as from F to B; none where W takes no time]."""
+    """Activation bytes from B to W [default: as from F to B; none where W takes no time]."""
 
     backward: OneOrMany[Time] | None
-    """Backward time as profilers measure it, B and W together, in place of both; likewise. Split by FLOPs
+    """Backward time as profilers measure it, B and W together, instead of both; likewise. Split by FLOPs
     where `hidden` and `seq` are given, else into halves.
     """
 
@@ -86,8 +86,8 @@ class _SharedKeys(TypedDict, total=False):
     chain: OneOrMany[str] | None
     """Segments of a layer, in the order of F: a segment is a name and the times of F, B and W of a layer and
     microbatch, or of F and B, as in attention=4.4ms/9.3ms/2.4ms,dispatch=6.7ms/7.5ms; dispatch and combine
-    run on the communication stream, all others on the compute stream, unless @communication or @compute says
-    so; sizes in place of times move over the wires of `cluster`. Takes the place of `forward` and `backward`,
+    run on the communication stream, all other segments on the compute stream, unless @communication or @compute says
+    so; sizes instead of times move over the wires of `cluster`. Takes the place of `forward` and `backward`,
     and needs `layers`, `layers_per_stage` or `layout`.
     """
 
@@ -95,7 +95,7 @@ class _SharedKeys(TypedDict, total=False):
     """The same for layers without experts, the first `dense_layers` of the model."""
 
     chain_file: Name | None
-    """Segments as they were measured, layer by layer, in place of `chain`: CSV with the columns
+    """Measured segments, layer by layer, in place of `chain`: CSV with the columns
     layer,part,name,time and, if wanted, stream and bytes; for the layers of a chunk, which all chunks then
     have, or for those of the whole model; in a scenario, relative to its folder.
     """
@@ -104,7 +104,7 @@ class _SharedKeys(TypedDict, total=False):
     """The same for what the first chunk does before its layers: the embedding."""
 
     chain_measured: str | None
-    """How the times of segments were measured: alone, or beside the other stream, so that contention is in
+    """How the times of segments were measured: alone, or while the other stream runs, so that contention is in
     them [default: alone].
     """
 
@@ -112,7 +112,7 @@ class _SharedKeys(TypedDict, total=False):
     """The same for an MTP layer, m of `layout` [default: as the other layers]."""
 
     chain_tail: OneOrMany[str] | None
-    """The same for what the last chunk does behind its layers: output layer and loss."""
+    """The same for the work of the last chunk after its layers: output layer and loss."""
 
     chunks: Whole | None
     """Chunks per stage, v, for interleaved schedules."""
@@ -131,7 +131,7 @@ class _SharedKeys(TypedDict, total=False):
     """
 
     contention: str | None
-    """The share of the compute that communication takes while it runs beside, and how many times as long it
+    """The share of the compute that overlapped communication takes, and how many times as long it
     then takes, as in 0.15,1; or megatron-hopper, which is 0.35,1.31, fitted to measured steps of Megatron-LM
     on H100 [default: 0,1].
     """
@@ -192,7 +192,7 @@ class _SharedKeys(TypedDict, total=False):
     """The same as what a device has of its link to the host, with the bytes of activations."""
 
     interleaving: str | None
-    """The order in which the segments of a pair come to the streams: none (one pass after the other),
+    """The order in which the segments of a pair enter the streams: none (one pass after the other),
     published (DualPipe's and Megatron-LM's), best (searched), or a line such as 'cB aF eB dF eW dB eF cF aB
     aW' [default: published].
     """
@@ -215,12 +215,11 @@ class _SharedKeys(TypedDict, total=False):
 
     layout: str | None
     """Layers of each chunk, as Megatron-LM writes them: 'Et*4|(t*4|)*14tmL', E embedding, t layer, m MTP
-    layer, L loss, | ends a chunk, *n repeats. Gives p v; one value for all stages, or one per stage, is dealt
-    to chunks by layers t.
+    layer, L loss, | ends a chunk, *n repeats. Gives p v; one value for all stages, or one per stage, is divided among chunks by their layers t.
     """
 
     lone_backward: str | None
-    """Order of a whole backward that stands alone: overlapped, its communication beside its own W, or in-one-
+    """Order of a whole backward outside a pair: overlapped, its communication overlapped with its own W, or in-one-
     piece [default: overlapped for what a search finds and for schedules that are published so, 1f1b-overlap
     and 1f1b-i-overlap, else in-one-piece].
     """
@@ -249,8 +248,7 @@ class _SharedKeys(TypedDict, total=False):
     """Samples in one microbatch, b."""
 
     microbatch_work: OneOrMany[Share] | None
-    """Work of each microbatch over that of the one whose times are given, as in 1,1,2,0.5: all its passes
-    take so many times as long. Orders of schedules are made for the mean microbatch, and a search also
+    """Work of each microbatch relative to the one whose times are given, as in 1,1,2,0.5: all scales the times of its passes. Orders of schedules are made for the mean microbatch, and a search also
     chooses which microbatch goes when. Every microbatch holds the memory given: give that of the largest.
     """
 
@@ -305,7 +303,7 @@ class _SharedKeys(TypedDict, total=False):
     """
 
     prefetch: Whole | None
-    """How many chunks are gathered ahead beside the one that runs, for fsdp; torch's max_active_stages less
+    """Number of chunks that are gathered ahead of the running one, for fsdp; torch's max_active_stages less
     one [default: 2].
     """
 
@@ -321,7 +319,7 @@ class _SharedKeys(TypedDict, total=False):
 
     recompute: OneOrMany[str] | None
     """Activations that a chunk discards after F and recomputes by a pass R before B: none, full (all but its
-    input), selective (the core of attention), or its first so many layers; or one per stage, or one per chunk
+    input), selective (the core of attention), or a number of first layers; or one per stage, or one per chunk
     [default: none].
     """
 
@@ -347,12 +345,11 @@ class _SharedKeys(TypedDict, total=False):
     """
 
     reshard: str | None
-    """When fsdp drops the parameters of a chunk: never, but behind their last use, as torchtitan does in
-    pipelines, or after-use, as soon as the look-ahead does not hold them [default: never].
+    """When fsdp drops the parameters of a chunk: never (until their last use, as torchtitan does in pipelines), or after-use (as soon as the look-ahead allows) [default: never].
     """
 
     resident: OneOrMany[Size] | None
-    """Bytes a stage holds all the time (weights, gradients, optimizer state); or one per stage."""
+    """Resident bytes of a stage (weights, gradients, optimizer state); or one per stage."""
 
     rollback: Time | None
     """Time to take an optimizer step back [default: 0ns]."""
@@ -378,12 +375,12 @@ class _SharedKeys(TypedDict, total=False):
 
     sharding: str | None
     """State that data-parallel replicas divide: none, optimizer (ZeRO-1), gradients (ZeRO-2) or fsdp
-    (ZeRO-3). Parameters are then gathered and gradients reduced on a stream beside the passes of a stage
+    (ZeRO-3). Parameters are then gathered and gradients reduced on a stream parallel to the passes of a stage
     [default: none].
     """
 
     sharding_contention: str | None
-    """The share of the compute that a collective takes while it runs beside a pass, and how many times as
+    """The share of the compute that a collective takes while it overlaps a pass, and how many times as
     long it then takes, as `contention` says it [default: 0,1].
     """
 
@@ -396,8 +393,7 @@ class _SharedKeys(TypedDict, total=False):
     """
 
     slowdown_profile: Name | None
-    """Slowdowns that change over time: a CSV file time,stage,factor, or time,factor for all stages; each
-    factor holds from its time (as in 12.5s, from the start of the first step) on; in a scenario, relative to
+    """Slowdowns that change over time: a CSV file time,stage,factor, or time,factor for all stages; each factor applies from its time (as in 12.5s, from the start of the first step) on; in a scenario, relative to
     its folder.
     """
 
@@ -405,17 +401,16 @@ class _SharedKeys(TypedDict, total=False):
     """Stages of the pipeline, p."""
 
     stall: str | None
-    """Rare stalls: the probability that a pass lasts longer, and by how much, as in 0.001:50ms."""
+    """Rare stalls: the probability that a pass takes longer, and the extra time, as in 0.001:50ms."""
 
     steps: Whole | None
     """Steps run in sequence [default: 1]."""
 
     vocab_activation: OneOrMany[Size] | None
-    """Bytes a shard holds for one microbatch from S to T [default: 0B]; or one per stage."""
+    """Activation bytes of a microbatch on a shard, from S to T [default: 0B]; or one per stage."""
 
     vocab_barrier: str | None
-    """Time of every barrier behind S or T, from the end of the last stage's; or one behind S and one behind
-    T, as in 90us,400us [default: 0ns].
+    """Time of each barrier after S or T, from the end of the last stage's; or one after S and one after T, as in 90us,400us [default: 0ns].
     """
 
     vocab_broadcast: Time | None
@@ -433,7 +428,7 @@ class _SharedKeys(TypedDict, total=False):
     """
 
     vocab_t: OneOrMany[Time] | None
-    """T: time of the output layer on a shard behind the barrier; likewise."""
+    """T: time of the output layer on a shard after the barrier; likewise."""
 
     vocab_tflops: Number | None
     """TFLOP/s that a device reaches in the output layer, in place of `vocab_s` and `vocab_t`: 6bshV FLOPs
@@ -446,8 +441,7 @@ class _SharedKeys(TypedDict, total=False):
     """
 
     weight_gradient: str | None
-    """Where W of a pair, or of a whole backward, is done: delayed, where it fits, or with-backward, right
-    behind its B [default: delayed].
+    """When W of a pair, or of a whole backward, runs: delayed, where it fits, or with-backward, right after its B [default: delayed].
     """
 
     when_full: Literal["report", "wait"] | None
@@ -594,7 +588,7 @@ class SearchKeys(QuestionKeys, total=False):
     """How to search, and keys of the question, for `debubble.search`."""
 
     activation_head: Size | None
-    """Bytes that the first chunk holds for one microbatch from F to W besides those of its layers, with
+    """Activation bytes of a microbatch on the first chunk from F to W, in addition to its layers, with
     `activation` [default: 0B].
     """
 
@@ -602,8 +596,8 @@ class SearchKeys(QuestionKeys, total=False):
     """The same of the last chunk [default: 0B]."""
 
     effort: Whole | None
-    """How long to search, in multiples of the default, which takes seconds [default: 1; under `time_limit`
-    without `ilp` as long as that lasts].
+    """Search effort in multiples of the default, which takes seconds [default: 1; under `time_limit`
+    without `ilp` until it ends].
     """
 
     ilp: bool | None
@@ -644,7 +638,7 @@ class SearchKeys(QuestionKeys, total=False):
     """
 
     placement: Literal["looped", "v"] | None
-    """Where the chunks lie [default: looped; v for two chunks per stage, the number of a v by default].
+    """Placement of chunks [default: looped; v for two chunks per stage, default].
 
     `looped`: Chunk c on stage c mod p.
 
@@ -655,7 +649,7 @@ class SearchKeys(QuestionKeys, total=False):
     """The same of what the first chunk has besides its layers, the embedding [default: 0B]."""
 
     resident_layer: Size | None
-    """Bytes that a layer holds all the time, an MTP layer too (weights, gradients, optimizer state): with
+    """Resident bytes of a layer, also of an MTP layer (weights, gradients, optimizer state): with
     `vary`, the memory limit is then for them, too [default: 0B].
     """
 
@@ -675,7 +669,7 @@ class SearchKeys(QuestionKeys, total=False):
 
     `chunks`: Chunks per stage, v.
 
-    `placement`: Where the chunks lie.
+    `placement`: Placement of chunks.
 
     `recompute`: Recomputation of each chunk.
 
@@ -705,7 +699,7 @@ class FailureKeys(QuestionKeys, total=False):
     """
 
     deal: Literal["balanced", "in-turn"] | None
-    """How microbatches of dead workers are dealt to the live ones of their stage: balanced (each to the
+    """How microbatches of dead workers are distributed over the live workers of their stage: balanced (each to the
     worker with the least work so far) or in-turn (from the first worker again for each dead one).
 
     `balanced`: Each to the worker with the least work so far.
@@ -720,7 +714,7 @@ class FailureKeys(QuestionKeys, total=False):
     """How long orders are searched, in multiples of the default; 0 for list schedules alone."""
 
     most_dead: Whole | None
-    """The most dead workers whose steps are answered, drawn by chance; 0 for none."""
+    """Largest number of dead workers, drawn at random, to give a step for; 0 for none."""
 
     mtbf: Time | None
     """Mean time between failures of any of all workers, as in 2h: compares policies."""
@@ -749,7 +743,7 @@ class FailureKeys(QuestionKeys, total=False):
     """The passes of all live workers with their times, in the JSON."""
 
     update: Time | None
-    """All-reduce of the gradients of a stage over its pipelines, and its optimizer, behind its last pass
+    """All-reduce of a stage's gradients over its pipelines, and its optimizer, after the last pass
     [default: `exchange` and `optimizer` of the question].
     """
 
@@ -865,7 +859,7 @@ class FsdpKeys(TypedDict, total=False):
     """Transfers do not hide behind computing."""
 
     node_bandwidth: str | None
-    """Of every node to all others, in and out, which its devices share, as in 800Gbit/s."""
+    """Of each node to all other nodes, in and out, shared by its devices, as in 800Gbit/s."""
 
     owners: Whole | None
     """Devices that own parameters in on-demand communication [default: all]."""
@@ -877,8 +871,7 @@ class FsdpKeys(TypedDict, total=False):
     """Size of all parameters as they travel [default: none, transfers take no time]."""
 
     pull_bandwidth: str | None
-    """The most that a pull or a push of one device gets in on-demand communication, where a ring gets more:
-    owners are asked in turn, over links of pairs [default: `bandwidth`].
+    """Largest bandwidth of a pull or push of one device with on-demand communication, if a ring gets more: owners are accessed in turn, over links of pairs [default: `bandwidth`].
     """
 
     recompute: Literal["full", "none"] | None
@@ -905,7 +898,7 @@ class FsdpKeys(TypedDict, total=False):
     """Slow devices: how many times as long their work takes, as in device:3=1.5."""
 
     stall: str | None
-    """Rare stalls: the probability that a layer lasts longer, and by how much, as in 0.001:50ms."""
+    """Rare stalls: the probability that a layer takes longer, and the extra time, as in 0.001:50ms."""
 
 
 class RlKeys(TypedDict, total=False):
@@ -926,19 +919,18 @@ class RlKeys(TypedDict, total=False):
     """Context-parallel devices: those that share each sequence."""
 
     cost: str | None
-    """Forward and backward time of a sample on a device, in place of formulas: quadratic:A,B and more, as
+    """Forward and backward time of a sample on a device, instead of formulas: quadratic:A,B and more, as
     `debubble fsdp `cost`` has them.
     """
 
     critic: bool | None
-    """A critic of the same size, as PPO has it: values before the update, and updates of its own."""
+    """A critic of the same size, as in PPO: values before the update, and its own updates."""
 
     devices: Whole | None
     """All devices."""
 
     engine_memory: Number | None
-    """Share of a device's memory that an engine has for weights, keys and values [default: 0.5; 0.9 on
-    devices of its own].
+    """Share of a device's memory that an engine has for weights, keys and values [default: 0.5; 0.9 on separate devices].
     """
 
     epochs: Whole | None
@@ -959,7 +951,7 @@ class RlKeys(TypedDict, total=False):
     """The same where log-probabilities are computed [default: as max-tokens]."""
 
     lora_rank: Whole | None
-    """Rank of adapters beside frozen weights (LoRA), on all products of layers: these alone are trained
+    """Rank of adapters on frozen weights (LoRA), on all products of layers: these alone are trained
     [default: no adapters].
     """
 
@@ -985,7 +977,7 @@ class RlKeys(TypedDict, total=False):
     """
 
     mini_batch: Whole | None
-    """Prompts of an update, all of whose responses are in it [default: all of a step]."""
+    """Prompts of an update, with all their responses [default: all of a step]."""
 
     model: Name | None
     """The model that is trained: a config.json of Hugging Face, or a name such as qwen2.5-7b."""
@@ -997,12 +989,11 @@ class RlKeys(TypedDict, total=False):
     """Pipeline stages of a replica."""
 
     placement: Literal["colocated", "separate"] | None
-    """Where rollout and training run: colocated (the same devices, one after the other) or separate (devices
-    of their own, side by side, one step off-policy).
+    """Where rollout and training run: colocated (the same devices, in turn) or separate (separate devices in parallel, one step off-policy).
 
-    `colocated`: On the same devices, one after the other.
+    `colocated`: On the same devices, in turn.
 
-    `separate`: On devices of their own, side by side: one step off-policy.
+    `separate`: On separate devices, in parallel: one step off-policy.
     """
 
     prompt_lengths: str | None
@@ -1031,7 +1022,7 @@ class RlKeys(TypedDict, total=False):
     """Responses to each prompt."""
 
     reward: Time | None
-    """How long rewards take behind the rollout [default: 0ns]."""
+    """Time of rewards after the rollout [default: 0ns]."""
 
     rollout_budget: Whole | None
     """The most tokens that a response gets in a step: longer ones go on in the next (partial rollouts)
@@ -1058,7 +1049,7 @@ class RlKeys(TypedDict, total=False):
     """Devices that share each sequence (Ulysses)."""
 
     step_latency: Time | None
-    """Of a decode step beside reading and computing: scheduling, sampling, launches; more without CUDA graphs
+    """Overhead of a decode step on top of memory reads and compute: scheduling, sampling, launches; more without CUDA graphs
     [default: 3ms].
     """
 
@@ -1092,7 +1083,7 @@ class EncoderKeys(TypedDict, total=False):
     """An encoder in front of a language model, for `debubble.encoder`."""
 
     activation: Size | None
-    """Bytes that a stage holds for one microbatch from F to B."""
+    """Activation bytes of a microbatch on a stage, from F to B."""
 
     backward: Time | None
     """Backward time of a stage for a microbatch, inputs and weights together [default: twice the forward]."""
@@ -1104,7 +1095,7 @@ class EncoderKeys(TypedDict, total=False):
     """How long to search bubbles, in multiples of the default, which takes seconds [default: 1]."""
 
     encoder_activation: Size | None
-    """Bytes that the encoder, all its layers, holds for one microbatch from forward to backward."""
+    """Activation bytes of a microbatch in all layers of the encoder, from forward to backward."""
 
     encoder_backward: Time | None
     """Backward time of the encoder for a microbatch, inputs and weights together [default: twice the
@@ -1136,7 +1127,7 @@ class EncoderKeys(TypedDict, total=False):
     """
 
     encoder_work: OneOrMany[Share] | None
-    """Work of the encoder for each microbatch over that whose times are given, as in 1,0,2.5: unequal numbers
+    """Work of the encoder for each microbatch relative to the one whose times are given, as in 1,0,2.5: unequal numbers
     of images.
     """
 
@@ -1161,7 +1152,7 @@ class EncoderKeys(TypedDict, total=False):
     """The machine: a built-in one such as h100, or a file."""
 
     memory_limit: Size | None
-    """The most activations that a stage may hold, of model and encoder."""
+    """Memory limit of a stage, for activations of model and encoder."""
 
     microbatch_size: Whole | None
     """Samples of a microbatch [default: 1]."""
@@ -1180,7 +1171,7 @@ class EncoderKeys(TypedDict, total=False):
     """
 
     placement: OneOrMany[Literal["first-stage", "own-stages", "spread", "bubbles"]] | None
-    """Where the encoder lies: first-stage, own-stages, spread or bubbles [default: all four].
+    """Placement of the encoder: first-stage, own-stages, spread or bubbles [default: all four].
 
     `first-stage`: In front of the first chunk, on the first stage, as Megatron-LM has it.
 
@@ -1279,7 +1270,7 @@ class PlanSizesKeys(TypedDict, total=False):
     """The width of the MLP of layers without experts, where others have them."""
 
     dense_layers: Whole | None
-    """The first layers that have an MLP in place of experts [default: none]."""
+    """The first layers that have an MLP instead of experts [default: none]."""
 
     experts: Whole | None
     """The experts of a layer [default: none]."""
@@ -1425,7 +1416,7 @@ class PlanNoiseKeys(TypedDict, total=False):
     """Devices that are always slow, as in `device:3=1.5` [default: none]."""
 
     stall: str | None
-    """Rare stalls: the probability that a pass lasts longer, and by how much, as in `0.001:50ms` [default:
+    """Rare stalls: the probability that a pass takes longer, and the extra time, as in `0.001:50ms` [default:
     none].
     """
 
@@ -1476,10 +1467,10 @@ class PlanSearchKeys(TypedDict, total=False):
     zb-h1, zb-v, v-half, po-h, vocab-1, v-half-vocab-1 and zb-auto those that the framework runs].
     """
 
-    software: Literal["all", "as told"] | None
+    software: Literal["all", "as given"] | None
     """Software that `[training]` leaves out: `all` turns on CUDA graphs, the dispatcher and the overlap of
     experts and of tensor groups where the framework and the machine have them, and `offload` for set-ups that
-    fit only with it; `as told` leaves all off [default: all; as told with tuning = stock].
+    fit only with it; `as given` leaves all off [default: all; as given with tuning = stock].
     """
 
     split: OneOrMany[Name] | None
@@ -1500,7 +1491,7 @@ class PlanSearchKeys(TypedDict, total=False):
 
 
 class PlanSetupKeys(TypedDict, total=False):
-    """One set-up, whose step and memory are told with all their parts, in place of a search."""
+    """One set-up, with all parts of its step and memory, instead of a search."""
 
     chunks: Whole | None
     """The chunks of each stage, its virtual stages [default: those of the schedule or the layout; 1]."""
@@ -1745,7 +1736,7 @@ class PlanKeys(TypedDict, total=False):
     """
 
     contingency: Number | None
-    """How many times as long as its steps training takes, for restarts, evaluation and what else is no step:
+    """How many times as long as its steps training takes, for restarts, evaluation and what else is not a step:
     odds are then those of trainings that take so long in the median [default: 1, with odds around the median
     of published trainings].
     """
@@ -1766,7 +1757,7 @@ class PlanKeys(TypedDict, total=False):
     """How durations differ, and slow devices."""
 
     plans: Whole | None
-    """The number of plans that are told for each cluster [default: 3]."""
+    """The number of plans that are printed for each cluster [default: 3]."""
 
     price: Literal["on-demand", "reserved", "spot"] | None
     """The price that is paid for machines: `on-demand`, `reserved` or `spot` [default: on-demand]."""

@@ -96,7 +96,7 @@ class Schedule:
         """The schedule of `text`, one line per stage, as in `F0.0 F0.1 B0.0 W0.0`; or the CSV of torch.
 
         Raises:
-            InputError: If it is no schedule, with line and column, or waits for itself.
+            InputError: If it is not a schedule, with line and column, or waits for itself.
         """
         return cls._of(_debubble.Schedule.of(text), _named(name))
 
@@ -105,7 +105,7 @@ class Schedule:
         """The schedule in the file at `path`, in the text form or the CSV of torch.
 
         Raises:
-            InputError: If it cannot be read or is no schedule, with file and line.
+            InputError: If it cannot be read or is not a schedule, with file and line.
         """
         name, inner = _debubble.Schedule.read(os.fsdecode(path))
         return cls._of(inner, name)
@@ -167,7 +167,7 @@ class Schedule:
 
     @property
     def placement(self) -> str:
-        """Where the chunks lie: `looped`, `v` or `mirrored`."""
+        """Placement of chunks: `looped`, `v` or `mirrored`."""
         return self._inner.placement
 
     def slots(self, stage: int) -> list[Union[Pass, Pair]]:
@@ -268,7 +268,7 @@ def _named(name: str) -> str:
     if not isinstance(name, str):
         raise TypeError(f"the name of a schedule is text, not a {type(name).__name__}")
     if not name or "/" in name:
-        raise InputError(f"{name!r} is no name of a schedule: it may not be empty, and has no `/`")
+        raise InputError(f"{name!r} is not a name of a schedule: it may not be empty, and has no `/`")
     return name
 
 

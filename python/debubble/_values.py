@@ -199,7 +199,7 @@ class _Reader:
             # Times of numpy keep their unit one by one only.
             is_time = getattr(getattr(value, "dtype", None), "kind", None) == "m"
             value = list(value) if is_time else value.tolist()
-        # Bytes are no numbers, and a set has no order.
+        # Bytes are not numbers, and a set has no order.
         if isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray, memoryview, Set)):
             item = self.item(node)
             return [self.value(one, item, key) for one in value]

@@ -98,12 +98,12 @@ def _read(path: Union[str, os.PathLike[str]]) -> dict[str, Any]:
         message = f"{name} cannot be read: {error.strerror}"
         raise InputError(message, message=message, file=name) from error
     except (ValueError, RecursionError) as error:
-        message = f"{name} is no JSON: {error}"
+        message = f"{name} is not JSON: {error}"
         raise InputError(message, message=message, file=name) from error
     wrong = _wrong(found)
     if wrong is not None:
         cure = "write it with `debubble export --format primus`, or name the file of an order"
-        raise InputError.with_help(f"{name} is no table of Primus: {wrong}", cure)
+        raise InputError.with_help(f"{name} is not a table of Primus: {wrong}", cure)
     table: dict[str, Any] = found
     return table
 
@@ -111,12 +111,12 @@ def _read(path: Union[str, os.PathLike[str]]) -> dict[str, Any]:
 def _wrong(found: Any) -> Union[str, None]:
     """What a file lacks of a table."""
     if not isinstance(found, dict):
-        return "it is no object"
+        return "it is not an object"
     if not isinstance(found.get("pp_algorithm"), str):
-        return "pp_algorithm is no name"
+        return "pp_algorithm is not a name"
     for key in _SIZES:
         if type(found.get(key)) is not int or found[key] < 1:
-            return f"{key} is no number from 1"
+            return f"{key} is not a number from 1"
     for key in _SETTINGS:
         if not isinstance(found.get(key), bool):
             return f"{key} is neither true nor false"

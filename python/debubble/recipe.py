@@ -155,7 +155,7 @@ def document(name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """What the function `name`, as `module:function`, makes of `arguments`.
 
     Raises:
-        ValueError: If it is no such name, or what it makes is no object with fields.
+        ValueError: If it is no such name, or what it makes is not an object with fields.
     """
     module, _, function = name.partition(":")
     if not module or not function:

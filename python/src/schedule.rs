@@ -82,7 +82,7 @@ impl Schedule {
         self.schedule.shape().chunks_per_stage()
     }
 
-    /// Where the chunks lie: `looped`, `v` or `mirrored`.
+    /// Placement of chunks: `looped`, `v` or `mirrored`.
     #[getter]
     fn placement(&self) -> &'static str {
         match self.schedule.placement() {

@@ -5,7 +5,7 @@ use planning::{
 };
 use question::{Diagnostic, spelling};
 
-/// Keys of plans, which are no flags.
+/// Keys of plans, which are not flags.
 const MORE: [&[&str]; 7] = [
     LengthsDocument::NAMES,
     NoiseDocument::NAMES,

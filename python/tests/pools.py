@@ -1,4 +1,4 @@
-"""Pools that hand a call of the test to their workers in place of the one that they are given."""
+"""Pools that hand a call of the test to their workers instead of the one that they are given."""
 
 from __future__ import annotations
 

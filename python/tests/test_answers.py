@@ -672,7 +672,7 @@ def test_pictures_are_as_wide_as_they_are_asked_to_be(tmp_path: Path) -> None:
         assert f' width="{pixels}" ' in (tmp_path / "wide.svg").read_text(encoding="utf-8")
         assert f' width="{pixels}" ' in answers[0].to_svg(width)
         assert f' width="{pixels}" ' in answers.front_svg(width)
-    with pytest.raises(db.InputError, match="`3cm` is no width"):
+    with pytest.raises(db.InputError, match="`3cm` is not a width"):
         answers.to_svg("3cm")
 
 

@@ -288,7 +288,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "large.csv").write_bytes(b"0F0," * (gpu.LARGEST // 4) + b"0B0")
     for name, why in (
         ("absent", "No such file"),
-        ("binary", "is no text"),
+        ("binary", "is not text"),
         ("large", "is larger than 16 MiB"),
     ):
         assert gpu.main([str(tmp_path / f"{name}.csv")], Virtual) == 2

@@ -195,7 +195,7 @@ def test_map_is_enough(here: db.AnswerList[db.Found]) -> None:
 
 
 def test_warnings_of_workers_are_told_once() -> None:
-    with warnings.catch_warnings(record=True) as told, ThreadPoolExecutor(1) as pool:
+    with warnings.catch_warnings(record=True) as given, ThreadPoolExecutor(1) as pool:
         warnings.simplefilter("always")
         db.search_all(asked(), executor=pool)
     notes = [one for one in told if "no activation sizes" in str(one.message)]
@@ -419,7 +419,7 @@ def test_a_journal_of_others_is_refused_and_stays(tmp_path: Path) -> None:
         db.search_all(asked(), resume=journal)
     for text in ("stages = 4", "a,b\n1,2\n", "[]\n", "{}\n"):
         journal.write_text(text)
-        with pytest.raises(db.InputError, match="is no journal of debubble"):
+        with pytest.raises(db.InputError, match="is not a journal of debubble"):
             db.search_all(asked(), resume=journal)
         assert journal.read_text() == text
 

@@ -238,8 +238,8 @@ def test_other_files_are_refused(primus: Any, tmp_path: Path) -> None:
         with pytest.raises(db.InputError, match=words):
             dbp.use(path)
 
-    refused("pp_algorithm is no name", pp_algorithm=3)
-    refused("vpp_size is no number from 1", vpp_size=True)
+    refused("pp_algorithm is not a name", pp_algorithm=3)
+    refused("vpp_size is not a number from 1", vpp_size=True)
     refused("offload is neither true nor false", offload="no")
     refused("no list of nodes for each rank", table=right["table"][:2])
     node = right["table"][0][0]
@@ -247,7 +247,7 @@ def test_other_files_are_refused(primus: Any, tmp_path: Path) -> None:
     for changed in wrong:
         refused("node 0 of rank 0 is none", table=[[{**node, **changed}], *right["table"][1:]])
     (tmp_path / "text.json").write_text("F0.0")
-    with pytest.raises(db.InputError, match="is no JSON"):
+    with pytest.raises(db.InputError, match="is not JSON"):
         dbp.use(tmp_path / "text.json")
     with pytest.raises(db.InputError, match="cannot be read"):
         dbp.use(tmp_path / "none.json")
@@ -278,7 +278,7 @@ def real(monkeypatch: pytest.MonkeyPatch) -> Any:
         pytest.skip("DEBUBBLE_FRAMEWORKS names no folder with a clone of Primus")
     for name in [name for name in sys.modules if name.split(".")[0] == "primus"]:
         monkeypatch.delitem(sys.modules, name)
-    # Its launcher, which the package itself loads, is no part of this.
+    # Its launcher, which the package itself loads, is not a part of this.
     package = types.ModuleType("primus")
     package.__path__ = [str(clone / "primus")]
     logs = types.ModuleType("primus.core.utils.module_utils")

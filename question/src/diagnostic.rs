@@ -114,7 +114,7 @@ impl Diagnostic {
         if let Some((name, expected)) = unknown.and_then(|rest| rest.split_once("`, expected ")) {
             let known: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
             let known = || known.iter().chain(more).copied();
-            // A key of another table stands in the wrong place: that is no mistake in its name.
+            // A key of another table stands in the wrong place: that is not a mistake in its name.
             let near = nearest::question(name, known().filter(|known| *known != name));
             let mut all: Vec<&str> = known().collect();
             all.sort_unstable();
@@ -133,14 +133,17 @@ impl Diagnostic {
             Some((given, "u64" | "u32" | "u16" | "u8" | "usize")) => {
                 let error = at(&format!("a whole number, from 0 on, is needed here, not {given}"));
                 let quoted = given.starts_with("string");
-                if quoted { error.with_help("numbers stand without quotes") } else { error }
+                if quoted { error.with_help("write numbers without quotes") } else { error }
             }
             Some((given, "f64" | "f32")) => at(&format!("a number is needed here, not {given}")),
             Some((given, wanted)) => {
                 let given = if given == "map" { "a table" } else { given };
                 at(&format!("{wanted} is needed here, not {given}"))
             }
-            None => at(message),
+            None => match message.strip_prefix("missing field ") {
+                Some(key) => at(&format!("the key {key} is missing")),
+                None => at(message),
+            },
         }
     }
 

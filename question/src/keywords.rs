@@ -45,7 +45,7 @@ pub fn written(value: &impl serde::Serialize) -> Result<String, Diagnostic> {
 /// The keys of the TOML document `text` of `file`, as JSON.
 ///
 /// # Errors
-/// If it is no TOML.
+/// If it is not TOML.
 pub fn document(file: &Path, text: &str) -> Result<Value, Diagnostic> {
     ::toml::from_str(text).map_err(|error| Diagnostic::toml(file, text, &error, &[]))
 }

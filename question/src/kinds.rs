@@ -149,7 +149,7 @@ impl InputKind {
             Self::Encoder => "a question for `debubble encoder`",
             Self::Rl => "a question for `debubble rl`",
             Self::Fsdp => "a question for `debubble fsdp`",
-            Self::Failures => "a question for `debubble failures`, beside a scenario",
+            Self::Failures => "a question for `debubble failures`, next to a scenario",
             Self::ModelConfig => "the config.json of a model: it names no tokens and no machines",
             Self::Profile => "a profile, which `debubble calibrate` or `debubble profile` wrote",
             Self::Machine => "a machine, of which plans have clusters",

@@ -227,7 +227,7 @@ impl Scenario {
         let profile = profiles::parse(context, file)?;
         let Some(trainer) = profile.trainer() else {
             return Err(Diagnostic::new(format!(
-                "{} is no profile of a trainer",
+                "{} is not a profile of a trainer",
                 quote::path(file)
             )));
         };

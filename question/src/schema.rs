@@ -144,7 +144,7 @@ fn range() -> Value {
     })
 }
 
-/// Leaves out `null`, which TOML does not have, and widths of integers, which are no standard formats;
+/// Leaves out `null`, which TOML does not have, and widths of integers, which are not standard formats;
 /// puts every description on one line.
 fn tidy(schema: &mut Value) {
     match schema {

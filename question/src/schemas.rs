@@ -98,7 +98,7 @@ mod tests {
             let of_tables = definitions.filter(|one| one["properties"].is_object());
             tables.extend(of_tables.map(|one| labels(&schema, &one["properties"])));
             for mut table in tables {
-                // A scenario has these around its keys: they are no fields.
+                // A scenario has these around its keys: they are not fields.
                 for apart in ["convention", "setting", "source", "sweep", "title"] {
                     table.remove(apart);
                 }

@@ -21,7 +21,7 @@ keys! {
     /// The keys of a search, besides those of the settings that are searched.
     pub struct SearchKeys as "Keys": "", Lists::OfValues;
 
-    /// Where the chunks lie [default: looped; v for two chunks per stage, the number of a v by default]
+    /// Placement of chunks [default: looped; v for two chunks per stage, default]
     placement: Option<PlacementArg>, label: "Placement of chunks", value: "PLACEMENT", heading: SEARCH;
     /// Memory limits to search one after the other: bubble against memory. An order that fits one
     /// limit fits the larger ones
@@ -32,8 +32,8 @@ keys! {
     /// question, which ends as --boundary says: with asynchronous, by default, at the span of the slowest stage,
     /// with barrier at the makespan
     objective: ObjectiveArg, label: "Objective", value: "OBJECTIVE", heading: SEARCH, default: Some("span");
-    /// How long to search, in multiples of the default, which takes seconds [default: 1; under
-    /// --time-limit without --ilp as long as that lasts]
+    /// Search effort in multiples of the default, which takes seconds [default: 1; under
+    /// --time-limit without --ilp until it ends]
     effort: Option<u64>, label: "Search effort", value: "TIMES", heading: SEARCH, range: Some((0, 1_000_000));
     /// Then solve the order as an integer program, for --time-limit at most [default: 30s], from the
     /// best order found on: a better one, and a proof of the optimum that `verify` can check
@@ -50,14 +50,14 @@ keys! {
     /// Layers of multi-token prediction (MTP) that --vary places, besides --layers; what they do is said by
     /// --chain-mtp [default: 0]
     mtp_layers: Option<u64>, label: "MTP layers", value: "N", heading: VARIED, range: Some((1, 64));
-    /// Bytes that a layer holds all the time, an MTP layer too (weights, gradients, optimizer state): with --vary,
+    /// Resident bytes of a layer, also of an MTP layer (weights, gradients, optimizer state): with --vary,
     /// the memory limit is then for them, too [default: 0B]
     resident_layer: Option<Bytes>, label: "Resident memory of a layer", value: "SIZE", heading: VARIED;
     /// The same of what the first chunk has besides its layers, the embedding [default: 0B]
     resident_head: Option<Bytes>, label: "Resident memory of the embedding", value: "SIZE", heading: VARIED;
     /// The same of what the last chunk has besides its layers, the output layer [default: 0B]
     resident_tail: Option<Bytes>, label: "Resident memory of the output layer", value: "SIZE", heading: VARIED;
-    /// Bytes that the first chunk holds for one microbatch from F to W besides those of its layers, with
+    /// Activation bytes of a microbatch on the first chunk from F to W, in addition to its layers, with
     /// --activation [default: 0B]
     activation_head: Option<Bytes>, label: "Extra activations of the first chunk", value: "SIZE", heading: VARIED;
     /// The same of the last chunk [default: 0B]
@@ -73,7 +73,7 @@ words! {
         Layers = "layers";
         /// Chunks per stage, v
         Chunks = "chunks";
-        /// Where the chunks lie
+        /// Placement of chunks
         Placement = "placement";
         /// Recomputation of each chunk
         Recompute = "recompute";
@@ -133,7 +133,7 @@ impl SearchKeys {
         varied.map(|row| row.name).filter(|name| *name != "vary")
     }
 
-    /// Where the chunks lie, if the question says.
+    /// Placement of chunks, if the question says.
     #[must_use]
     pub fn placement(&self) -> Option<Placement> {
         self.placement.map(|placement| match placement {

@@ -7,7 +7,7 @@ words! {
     pub enum Sort {
         /// The bubble of the span.
         Bubble = "bubble";
-        /// The peak activation memory of the stage that holds most.
+        /// The largest peak activation memory of a stage.
         Memory = "memory";
         /// The span.
         Step = "step";

@@ -87,7 +87,7 @@ impl ScheduleSource {
 /// folder and extension.
 ///
 /// # Errors
-/// If the file cannot be read, is too large for the free memory, or is no schedule, with the line.
+/// If the file cannot be read, is too large for the free memory, or is not a schedule, with the line.
 pub fn read(context: &Context<'_>, path: &Path) -> Result<(String, Schedule), Diagnostic> {
     let text = context.read_text(path, MAX_SCHEDULE)?;
     let name = path.display().to_string();
@@ -113,7 +113,9 @@ fn misread(path: &Path, error: &ScheduleTextError) -> Diagnostic {
     diagnostic
 }
 
-fn unknown(name: &str) -> Diagnostic {
+/// The error of a `name` without a schedule, with the nearest name or the reason why it is not offered.
+#[must_use]
+pub fn unknown(name: &str) -> Diagnostic {
     if let Some(LeftOut { name, why, .. }) = LeftOut::named(name) {
         return Diagnostic::new(format!("{name} is not offered: {why}"));
     }
@@ -147,7 +149,7 @@ pub fn rules(
 ) -> Result<Vec<ScheduleSource>, Diagnostic> {
     let selected = selected(context, scenario, setting)?;
     if selected.iter().any(|one| one.by_all) {
-        let message = "`all` stands for every schedule side by side: name the schedules here";
+        let message = "`all` means every schedule: name the schedules here";
         let cure = "`debubble simulate` and `debubble sweep` take `all`";
         return Err(scenario.error(setting, Some("schedule"), message.to_owned()).with_help(cure));
     }

@@ -46,7 +46,7 @@ fn prose(text: &str) -> String {
 
 /// `text` with keys as keywords of Python: `` `memory_limit` `` in place of `--memory-limit`, `` `hop="1us"` `` in place of
 /// `--hop 1us`, and `memory_limit` in place of `memory-limit`. Commands, which stand between backticks, stay as they
-/// are. `more` are names of keys that are no flags.
+/// are. `more` are names of keys that are not flags.
 #[must_use]
 pub fn as_keywords(text: &str, more: &[&[&str]]) -> String {
     let is_key = |name: &str| is_key(name) || more.iter().any(|names| names.contains(&name));
@@ -68,7 +68,7 @@ fn keywords_in_prose(text: &str, is_key: &dyn Fn(&str) -> bool) -> String {
         let end = word.find(|c| !is_of_name(c)).unwrap_or(word.len());
         let (word, after) = word.split_at(end);
         rest = after;
-        // A part of a path or of another name is no key.
+        // A part of a path or of another name is not a key.
         let is_part = said.ends_with(['/', '.', '_']) || is_name_of_file(after);
         match word.strip_prefix("--") {
             Some(name) if is_key(name) => {

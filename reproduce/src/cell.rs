@@ -36,7 +36,7 @@ pub struct Figure {
     pub(super) column: String,
     /// The way in which the published figure was computed or measured.
     pub(super) convention: &'static str,
-    /// The published figure, in the unit that the column names; not a number where it is not at hand.
+    /// The published figure, in the unit that the column names; not a number where it is not available.
     pub(super) published: f64,
     /// The published figure with more digits from the published code, if that was run again.
     pub(super) regenerated: Option<f64>,
@@ -236,7 +236,7 @@ impl Cell {
         })
     }
 
-    /// Both figures as printed; nothing for one that is not at hand.
+    /// Both figures as printed; nothing for one that is not available.
     pub(super) fn figures(&self) -> [String; 2] {
         [self.published, self.ours]
             .map(|figure| if figure.is_nan() { String::new() } else { self.print(figure) })
@@ -346,7 +346,7 @@ pub(super) fn decimals(printed: &str) -> usize {
     printed.split_once('.').map_or(0, |(_, decimals)| decimals.len())
 }
 
-/// The value of a printed figure, unless it is no finite number.
+/// The value of a printed figure, unless it is not a finite number.
 pub(super) fn figure(printed: &str) -> Option<f64> {
     printed.parse::<f64>().ok().filter(|figure| figure.is_finite())
 }

@@ -20,7 +20,7 @@ use super::table::{Contents, Table};
 pub(super) const FIGURES: &str = "controllable.csv";
 
 const TITLE: &str = "Controllable Memory: bubble (longest span less the work of a stage) and most \
-chunk activations, regenerated with the authors' code; the paper's own figures were not at hand";
+chunk activations, regenerated with the authors' code; the paper's own figures were not available";
 
 const EQUAL: Check = Check::Absolute(0.0);
 

@@ -227,8 +227,7 @@ const NOTES: &str = "
 steps: times of layers by the planner's formulas for H100, tensor parallelism 8; collectives of data parallelism, which
 the paper's steps have, are left out. Megatron-LM is 1F1B with the encoder in front of the first chunk, balanced is
 interleaved 1F1B with layers of both spread over its chunks, Optimus interleaved 1F1B with the encoder in bubbles.
-Expected misses: the published steps of Megatron-LM are within 3 % of the balanced ones, though its first stage has the
-whole encoder beside an eighth of the language model; and the seconds that Optimus saves over balanced layers fall from
+Expected misses: the published steps of Megatron-LM are within 3 % of the balanced ones, though its first stage has the whole encoder and an eighth of the language model; and the seconds that Optimus saves over balanced layers fall from
 1.00 to 0.63 while microbatches double. Times of layers that are the same in all methods give neither.
 ";
 

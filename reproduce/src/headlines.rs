@@ -23,7 +23,7 @@ const OF_MFU: &str = "MFU over BASELINE";
 
 /// The headlines that other tables have a cell for: the table, the paper, and the columns of its cells.
 const OF_TABLES: [(&str, &str, &[&str]); 5] = [
-    ("throughput", "Zero Bubble", &["largest gain, transfers beside"]),
+    ("throughput", "Zero Bubble", &["largest gain, transfers overlapped"]),
     ("offload", "PipeOffload over tensor parallelism", &["least gain, %", "largest gain, %"]),
     ("odc", "ODC", &["largest gain, %"]),
     ("recycle", "ReCycle", &["least loss, %", "largest gain, %"]),
@@ -71,7 +71,7 @@ fn settings(cells: &[Cell], name: &str, row: &str) -> usize {
         "throughput" => {
             let schedule = row.split(": ").nth(1).and_then(|rest| rest.split(' ').next());
             let schedule = schedule.unwrap_or_default().to_owned();
-            count("gain, transfers beside", &|cell| cell.row.contains(&schedule))
+            count("gain, transfers overlapped", &|cell| cell.row.contains(&schedule))
         }
         "offload" => count("gain over tensor 8, %", &|_| true),
         "recycle" => count("staggered", &|_| true),
@@ -117,9 +117,9 @@ fn of_vocabulary(sources: &Sources<'_>) -> Result<Vec<Headline>, Diagnostic> {
 
 const NOTES: &str = "
 settings: those that ours is the least or the most of; 1 where the claim is of a row of a published table. Each of
-them stands in the table of the paper: throughput, offload, odc, recycle, encoder, vocabulary. The rows of
+them is in the table of the paper: throughput, offload, odc, recycle, encoder, vocabulary. The rows of
 14.6B and 28.3B (Zero Bubble), of 16 and 32 devices (Vocabulary Parallelism, 1F1B, and V-Half on 32), of the weak
-scaling (Optimus) and of ODC's tasks are not in the published tables at hand. Not checked are claims whose
+scaling (Optimus) and of ODC's tasks are not in the available published tables. Not checked are claims whose
 settings are not published: ODC's of larger models and of reinforcement learning, ReCycle's over other systems.
 `results/headlines.csv` gives the check of each line, and why a miss is expected.
 ";

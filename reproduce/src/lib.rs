@@ -137,7 +137,8 @@ pub struct Reproduced {
 }
 
 impl Reproduced {
-    /// Whether every cell that was checked matches, or misses by as much as is expected. A table without such cells proves nothing, so it does
+    /// Whether every cell that was checked matches, or misses by as much as is expected. A table without such
+    /// cells proves nothing, so it does
     /// not hold.
     #[must_use]
     pub fn holds(&self) -> bool {
@@ -222,9 +223,7 @@ impl Answer {
             }
             Self::Beyond { tables, .. } => {
                 let cells = tables.iter().map(|one| one.cells.len()).sum::<usize>();
-                format!(
-                    "{cells} published bubble rates, each beside a searched order and its bound."
-                )
+                format!("{cells} published bubble rates, each with a searched order and its bound.")
             }
         }
     }

@@ -73,7 +73,7 @@ pub(super) fn cells(table: &Table, sources: &Sources<'_>) -> Result<Contents, Di
         let figure = Figure::new(row, "largest gain, %", OVER_OTHERS, claims.named(name)?);
         cells.push(figure.digits(1).beside(gain));
     }
-    let title = "ReCycle: steps with a dead worker beside the claims of its abstract";
+    let title = "ReCycle: steps with a dead worker against the claims of its abstract";
     Contents::of(table, sources, title, cells, sheet)
 }
 
@@ -146,9 +146,9 @@ impl Made {
 
 const NOTES: &str = "
 % longer than 1F1B with nothing dead, F = B = W, no hops, one worker dead: with whole backwards, with B and W apart, with
-a staggered optimizer beside, all in the memory of 1F1B's first stage; with more memory; and without the pipeline of the
+a staggered optimizer, all in the memory of 1F1B's first stage; with more memory; and without the pipeline of the
 dead worker. The least loss is with more memory, of the best stage of any set-up. Gains over Oobleck and Bamboo are not
-checked: they are of measured runs whose set-ups, overheads and failures were not at hand.
+checked: they are of measured runs whose set-ups, overheads and failures were not available.
 ";
 
 fn sheet(cells: &[Cell]) -> Sheet {

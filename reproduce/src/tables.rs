@@ -137,7 +137,7 @@ pub static TABLES: &[Table] = &[
     },
     Table {
         name: "offload",
-        help: "PipeOffload: closed forms, k, slowdown, memory, throughput, beside tensor groups",
+        help: "PipeOffload: closed forms, k, slowdown, memory, throughput, against tensor parallelism",
         sources: &[offload::FIGURE_1, offload::FIGURE_15, offload::MODELS],
         cells: offload::cells,
         picture: Some(offload::picture),
@@ -145,14 +145,14 @@ pub static TABLES: &[Table] = &[
     },
     Table {
         name: "recycle",
-        help: "ReCycle: steps with a dead worker that peers take over, beside its claims",
+        help: "ReCycle: steps with a dead worker whose passes are rerouted, against its claims",
         sources: &[recycle::SETTINGS, recycle::CLAIMS],
         cells: recycle::cells,
         ..PLAIN
     },
     Table {
         name: "encoder",
-        help: "Optimus: an encoder in the bubbles of a language model, beside Megatron-LM and balanced layers",
+        help: "Optimus: an encoder in the bubbles of a language model, against Megatron-LM and balanced layers",
         sources: &[encoder::FIGURES, encoder::MODELS, encoder::CLAIMS],
         cells: encoder::cells,
         ..PLAIN
@@ -172,7 +172,7 @@ pub static TABLES: &[Table] = &[
     },
     Table {
         name: "overlap-gain",
-        help: "gains over 1F1B beside tensor, context and expert parallelism, with pairs and without",
+        help: "gains over 1F1B together with tensor, context and expert parallelism, with pairs and without",
         sources: &[
             overlap::SETTINGS,
             overlap::CLAIMS,

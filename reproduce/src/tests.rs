@@ -118,15 +118,15 @@ fn predicted_runs_are_held_against_the_figures_of_the_folder() {
     }
 }
 
-/// A figure that is not at hand is `null` and empty, and nothing is claimed of its cell.
+/// A figure that is not available is `null` and empty, and nothing is claimed of its cell.
 #[test]
 fn a_prediction_alone_has_no_published_figure() {
-    let basis = cell::Basis::not_checked("not at hand");
+    let basis = cell::Basis::not_checked("not available");
     let cell = Figure::new("a", "b", basis, f64::NAN).beside(0.5);
     let json = serde_json::to_value(&cell).unwrap();
     assert!(json["published"].is_null() && json["match"].is_null() && json["ours"] == 0.5);
     let csv = String::from_utf8(cell::csv(&[cell]).unwrap()).unwrap();
-    assert_eq!(csv.lines().nth(1), Some("a,b,not at hand,,,0.5,not checked,,,not checked,"));
+    assert_eq!(csv.lines().nth(1), Some("a,b,not available,,,0.5,not checked,,,not checked,"));
 }
 
 #[test]

@@ -85,7 +85,7 @@ pub(crate) struct CompiledInstance {
     /// The number of chunks per stage.
     pub(crate) chunks: usize,
     /// Whether there are lanes of R. Those of chunks that recompute nothing take neither time nor memory,
-    /// and are no passes of an order.
+    /// and are not passes of an order.
     pub(crate) recomputes: bool,
     /// Whether backwards may be whole.
     pub(crate) mixes: bool,

@@ -68,7 +68,7 @@ pub(crate) fn search(
     let (order, known) = (best.microbatches.clone(), Some(&best.found.schedule));
     let last = search.passes(order, known, (all.saturating_sub(spent), &mut hear), stop)?;
     let interrupted = last.found.interrupted;
-    // An order that the search cannot write down is no start.
+    // An order that the search cannot write down is not a start.
     let last = if best.found.cost < last.found.cost { best } else { last };
     let schedule = last.found.schedule.with_microbatches(&last.microbatches)?;
     let published = search.published();

@@ -28,8 +28,7 @@ pub enum ContentionError {
     Costs(#[from] Fault),
     /// An output layer in shards, whose collectives join all stages.
     #[error(
-        "durations by busy stages are for output layers on one stage: collectives of shards occupy \
-         devices beside the passes"
+        "durations by busy stages are for output layers on one stage: collectives of shards occupy devices during passes"
     )]
     Shards,
     /// Activations that go to the host.

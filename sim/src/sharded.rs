@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(of(500, 2000), 48);
         // A collective that takes all: one after the other.
         assert_eq!(of(1000, 1000), 48);
-        // A pace that is no whole number is rounded up, once.
+        // A pace that is not a whole number is rounded up, once.
         assert_eq!(of(333, 1000), 46);
     }
 

@@ -7,11 +7,10 @@ use answer::compare::{Comparison, report};
 use answer::timelines;
 use clap::Args;
 use draw::pictures::compare as pictures;
-use draw::text;
 use question::{Context, format};
 
 use super::width::Pictures;
-use super::{OUTPUT, Verdict, print_json};
+use super::{OUTPUT, Verdict, print_json, print_sheet};
 use crate::error::Error;
 use crate::host::Host;
 use crate::{files, help};
@@ -24,19 +23,19 @@ Examples:
     --forward 10ms --backward-input 10ms --backward-weight 8ms --timeline measured.json
   debubble compare predicted.json measured.json
   debubble compare predicted.json measured.json --fail-above 2   # in CI: exit 1 beyond 2 %
-  debubble compare alone.json measured.json --beside beside.json # the part that is neighbours
+  debubble compare alone.json measured.json --beside beside.json # the share of busy neighbours
 
-The difference is split by replacing what was predicted by what was measured, one after the other,
-and replaying the step each time: the order of the passes; kernels, how long passes took; transfers,
-how long values were on their way; overhead, how much later passes began than their stage was free
-and their values were there. The parts add up to the difference to the nanosecond.
+Predicted values are replaced by measured ones in turn, and the step is replayed each time: the order of the
+passes; kernels (durations of passes); transfers (how long values were in flight); overhead (the time from when
+a stage was free and its values had arrived to the start of a pass). The parts add up to the difference to the
+nanosecond.
 
-With --beside, neighbours are a part of their own before the rest of kernels: the duration of a pass becomes
-what lies between PREDICTED, with no other stage busy, and --beside, with all others busy, by the mean number
-of other stages that were busy while it ran in MEASURED.
+With --beside, busy neighbours are a separate part before the rest of kernels: the duration of a pass is
+interpolated between PREDICTED (no other stage busy) and --beside (all other stages busy) by the mean number of
+other stages that were busy while it ran in MEASURED.
 
-Of several measured steps, the one with the median makespan is compared (of an even number the lower
-of the two in the middle); times of passes are over all of them.";
+If several steps were measured, the one with the median makespan is compared (the lower of the two in the middle
+of an even number); times of passes are over all steps.";
 
 /// Compare a predicted and a measured timeline: where the difference comes from
 #[derive(Args)]
@@ -46,8 +45,8 @@ pub struct Compare {
     predicted: PathBuf,
     /// Measured timeline: a file of `execute --timeline`, or a recording of debubble.torch
     measured: PathBuf,
-    /// The same schedule, predicted from a profile measured beside busy neighbours: what part of the difference
-    /// is neighbours, where PREDICTED is from a profile measured with none
+    /// The same schedule, predicted from a profile measured with busy neighbours: gives the share of busy
+    /// neighbours in the difference; PREDICTED is then from a profile measured with none
     #[arg(long, value_name = "PREDICTED_BESIDE.json")]
     beside: Option<PathBuf>,
     /// Print one JSON object instead of tables
@@ -86,7 +85,7 @@ impl Compare {
         }
         match self.json {
             true => print_json(out, &comparison)?,
-            false => write!(out, "{}", text::sheet(&report::sheet(&comparison)))?,
+            false => print_sheet(out, &report::sheet(&comparison))?,
         }
         match self.fail_above {
             Some(percent) if 100.0 * comparison.error() > percent => {

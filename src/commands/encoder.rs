@@ -6,13 +6,12 @@ use std::path::PathBuf;
 use answer::encoder::{encoder, operations};
 use clap::Args;
 use draw::pictures::encoder as pictures;
-use draw::text;
 use question::Context;
 use question::encoder::EncoderKeys;
 use question::keys::flags::Flags;
 
 use super::width::Pictures;
-use super::{OUTPUT, Verdict, note, note_all, print_json};
+use super::{OUTPUT, Verdict, note, note_all, print_json, print_sheet};
 use crate::error::Error;
 use crate::host::Host;
 use crate::{files, help};
@@ -22,7 +21,7 @@ Examples:
   A vision encoder in front of a language model on 8 stages: which placement and schedule is fastest:
     debubble encoder --stages 8 --microbatches 16 --forward 48ms --backward 96ms --hop 500us \\
       --encoder-forward 67ms --encoder-backward 96ms --encoder-layers 48
-  1F1B as Megatron-LM has it, and the encoder in its bubbles, with every operation as a file:
+  1F1B as in Megatron-LM, with the encoder in its bubbles, and every operation as a file:
     debubble encoder scenarios/encoder/vit-22b.toml --schedule 1f1b --placement first-stage,bubbles \\
       --svg step.svg --operations step.csv
   A frozen encoder, microbatches with 0 to 4 images:
@@ -32,15 +31,17 @@ Examples:
     debubble encoder --model llama3-70b --machine h100 --tensor 8 --microbatch-size 2 --sequence 2048 \\
       --encoder-hidden 6144 --encoder-layers 48 --encoder-heads 48 --encoder-tokens 2048
 
-first-stage runs the encoder in front of the first chunk. own-stages takes stages from the language model, whose
-work the others share. spread deals layers of both to all chunks, so that the longest is as short as can be; a
-frozen encoder, which has no backward, counts once to four times, whichever makes the step shortest. With bubbles every stage has the whole encoder, and runs it for some microbatches between the passes of the language
-model: a forward ends, and is sent, before the first chunk begins the microbatch, and a backward begins when the
-first chunk has ended its own. Layers are the pieces; passes keep their order, and are put off where the encoder
-is in the way. The stage of each microbatch is searched: the same seed gives the same step on any number of threads.
+first-stage runs the encoder before the first chunk. own-stages gives the encoder stages of its own; the
+remaining stages share the language model. spread distributes layers of both over all chunks, so that the
+longest chunk is as short as possible; a frozen encoder, which has no backward, is weighted 1 to 4 times,
+whichever gives the shortest step. With bubbles every stage has the whole encoder and runs it for some
+microbatches between the passes of the language model: an encoder forward ends, and is sent, before the first
+chunk begins the microbatch, and its backward begins after the first chunk has ended its own. Encoder work moves
+layer by layer; passes keep their order, and are delayed where the encoder is in the way. The search assigns
+each microbatch to a stage: the same seed gives the same step on any number of threads.
 
-The bound is that of all placements and orders: all work in equal parts, and the longest microbatch's way through
-encoder and model and back.";
+The lower bound holds for all placements and orders: all work in equal parts, and the path of the longest
+microbatch through encoder and model and back.";
 
 /// Predict a step with an encoder in front of a language model (VLM), by schedule and placement of the encoder
 #[derive(Args)]
@@ -93,7 +94,7 @@ impl Encoder {
         }
         match self.json {
             true => print_json(out, &answer)?,
-            false => write!(out, "{}", text::sheet(&answer.sheet()))?,
+            false => print_sheet(out, &answer.sheet())?,
         }
         Ok(Verdict::Done)
     }

@@ -24,16 +24,15 @@ Examples:
 
 The text form has one line per stage; a pass is its kind (F, B, W or BW), chunk and microbatch,
 as in F0.3; two passes run together are joined, as in F1.4&BW0.2. Chunks are numbered in model
-order over the whole model. Behind the passes of a stage, each `|` begins a stream of copies to the host:
+order over the whole model. After the passes of a stage, each `|` begins a stream of copies to the host:
 O0.3@7 is out after 7 slots of the stage have ended, R0.3@12 back after 12; `|0.5` copies half of each
 activation. Times are needed only where the order depends on them.
 
 --format torch-csv writes what torch.distributed.pipelining loads (`_load_csv`, torchtitan's
---parallelism.pipeline_parallel_schedule_csv): F, I (our B), W, B (our BW); pairs as OVERLAP_F_B. Such a
-file is read back wherever a schedule is named: --schedule order.csv.
+--parallelism.pipeline_parallel_schedule_csv): F, I (our B), W, B (our BW); pairs as OVERLAP_F_B. Such a file can be given for --schedule.
 
 --format primus writes what Primus runs on Megatron-LM: a list of nodes for each rank, with sends and receives, pairs of a V
-and copies to the host. In Python `debubble.primus.use(\"order.json\")` puts it in the place of one of Primus' schedules.";
+and copies to the host. In Python `debubble.primus.use(\"order.json\")` replaces one of Primus' schedules by it.";
 
 /// Print one schedule, in the text form or as torch or Primus reads it, or its timeline
 #[derive(Args)]

@@ -5,20 +5,20 @@ use std::path::PathBuf;
 
 use answer::failures::failures;
 use clap::Args;
-use draw::{pictures, text};
+use draw::pictures;
 use question::Context;
 use question::failures::FailureKeys;
 use question::keys::flags::Flags;
 
 use super::width::Pictures;
-use super::{Asked, OUTPUT, Verdict, note, note_all, print_json};
+use super::{Asked, OUTPUT, Verdict, note, note_all, print_json, print_sheet};
 use crate::error::Error;
 use crate::host::Host;
 use crate::{files, help};
 
 const EXAMPLES: &str = "\
 Examples:
-  One of 4 x 8 workers is dead: the step that remains under each schedule, at the worst stage:
+  One of 4 x 8 workers is dead, at the worst stage: the step time under each schedule:
     debubble failures --schedule 1f1b,zb-h1,zb-2p --stages 8 --microbatches 16 --data-parallel 4 \\
       --forward 10ms --backward-input 10ms --backward-weight 10ms --hop 500us
   Two of them, with slower links between pipelines, and an all-reduce and optimizer of 40 ms:
@@ -29,18 +29,18 @@ Examples:
   Keys of this command in a file of their own:
     debubble failures scenarios/failures.toml --failures scenarios/failures/two-dead.toml
 
-A stage has a peer with the same weights in each data-parallel pipeline. Where a worker is dead, its microbatches are
-dealt to the live workers of its stage, which run their passes beside their own; activations and gradients travel
-to other pipelines, weights do not (ReCycle, arXiv 2405.14009). Orders of all live workers are made by list
-schedules under several rules and by a local search, and kept within what a worker may hold: --memory-limit, or else
-the most that any stage holds while nothing is dead. `bound` is a lower bound for every order. A schedule with whole
-backwards has a second row with B and W apart. With a staggered optimizer each stage begins its next step when its
-own optimizer is done, on all of its workers; the time is that of a step in the long run.
+Each stage has a peer with the same weights in every data-parallel pipeline. The microbatches of a dead worker
+are rerouted to the live workers of its stage, which run these passes in addition to their own; activations and
+gradients travel to other pipelines, weights do not (ReCycle, arXiv 2405.14009). Orders of all live workers are
+made by list scheduling under several rules and a local search, within the memory of a worker: --memory-limit,
+or else the largest peak of a stage while no worker is dead. `bound` is a lower bound for every order. A
+schedule with whole backwards has a second row with B and W split. With a staggered optimizer each stage begins
+its next step when its own optimizer is done on all of its workers; the time is that of a step in the long run.
 
-Steps with several dead workers are means over sets of them that are drawn by chance, by list schedules alone unless
---effort is 2 or more. With --mtbf policies are compared: reroute; drop-pipeline, where pipelines with a dead worker
-wait for its repair and the others run their microbatches; wait-for-spare, where all workers stop until a spare is
-there and go on from a checkpoint.";
+Steps with several dead workers are means over random sets of them, by list scheduling alone unless --effort is
+2 or more. --mtbf compares policies: reroute; drop-pipeline, in which pipelines with a dead worker wait for its
+repair and the remaining pipelines run their microbatches; wait-for-spare, in which all workers stop until a
+spare is ready and resume from a checkpoint.";
 
 /// Predict the step with dead workers, rerouted to data-parallel peers, and compare policies against failures
 #[derive(Args)]
@@ -91,7 +91,7 @@ impl Failures {
         }
         match self.json {
             true => print_json(out, &answer)?,
-            false => write!(out, "{}", text::sheet(&answer.sheet()))?,
+            false => print_sheet(out, &answer.sheet())?,
         }
         Ok(Verdict::Done)
     }

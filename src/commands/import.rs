@@ -19,9 +19,9 @@ Examples:
   A launch script of Megatron-LM, and the plan of its set-up:
     debubble import train_gpt.sh --machine h100 --output gpt.toml
     debubble plan gpt.toml
-  A variable that only the environment has:
+  A variable of the environment:
     debubble import train_gpt.sh --set NUM_NODES=16 > gpt.toml
-  The same script with what bash makes of loops, functions and sourced files, its arguments and a variable:
+  The same script run by bash, with loops, functions and sourced files, its arguments and a variable:
     debubble import train_gpt.sh --run --env NUM_NODES=16 -- --size 7b > gpt.toml
   The log of a run, which begins with its arguments:
     debubble import slurm-1234.out --machine a100-80g
@@ -29,17 +29,17 @@ Examples:
     debubble import llama3_70b.toml > llama.toml
   One recipe of a file of Megatron-Bridge or NeMo:
     debubble import llama31.py --recipe llama31_405b_pretrain_1024gpu_h100_bf16_config
-  A recipe as its framework makes it, every key of it:
+  A recipe as its framework builds it, with every key:
     python -m debubble.recipe megatron.bridge.recipes.llama:llama3_8b_pretrain_config > llama3.json
     debubble import llama3.json
-  A launch script of verl, and the step that it runs:
+  A launch script of verl, and its step:
     debubble import run_qwen2-7b.sh --machine h100 --output grpo.toml
     debubble rl grpo.toml
   A strategy of SimuMax and its model:
     debubble import ep4_pp2_dp4_mbs1.json --model mixtral-8x7b.json
 
-The kind of a file follows from its content. Without --run nothing is run: variables, arithmetic and branches on
-known values are followed. Arguments that a plan does not know are named.";
+The kind of a file follows from its content. Without --run nothing is executed: variables, arithmetic and
+branches on known values are followed. Arguments without an equivalent in a plan are listed.";
 
 /// Write the question of a script, log or configuration of a training framework
 #[derive(Args)]

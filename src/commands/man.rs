@@ -22,7 +22,7 @@ Examples:
 #[derive(Args)]
 #[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Man {
-    /// The command whose page is printed, such as `plan validate`; that of debubble itself unless given
+    /// Command to print the page of, such as `plan validate` [default: debubble itself]
     #[arg(value_name = "COMMAND", conflicts_with = "out")]
     command: Vec<String>,
     /// Write a page for every command into this folder, which must be there

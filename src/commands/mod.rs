@@ -25,12 +25,14 @@ pub mod sweep;
 pub mod verify;
 mod width;
 
-use std::io::Write;
+use std::io::{Write, stdout};
 use std::path::PathBuf;
 
 use clap::Args;
+use draw::text;
 use question::keys::Keys;
 use question::scenario::Scenario;
+use question::sheet::Sheet;
 use question::{Context, Diagnostic};
 use serde::Serialize;
 
@@ -69,6 +71,17 @@ impl Asked {
 /// Says the warnings about the question of `context`, each once.
 fn note_all(context: &Context<'_>) {
     context.take_warnings().iter().for_each(|text| note(text));
+}
+
+/// Prints the tables and words of an answer, as wide as the terminal.
+fn print_sheet(out: &mut dyn Write, sheet: &Sheet) -> Result<(), Error> {
+    let size = terminal_size::terminal_size_of(stdout());
+    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let colour = size.is_some()
+        && !set("NO_COLOR")
+        && std::env::var_os("TERM").is_some_and(|it| it != "dumb");
+    let terminal = text::Terminal { columns: size.map(|(width, _)| usize::from(width.0)), colour };
+    Ok(write!(out, "{}", text::sheet_on(sheet, terminal))?)
 }
 
 /// Prints one JSON object.

@@ -5,34 +5,32 @@ use std::path::PathBuf;
 
 use answer::profile;
 use clap::Args;
-use draw::text;
 use question::Context;
 
-use super::{OUTPUT, print_json};
+use super::{OUTPUT, print_json, print_sheet};
 use crate::error::Error;
 use crate::host::Host;
 use crate::{files, help, messages};
 
 const EXAMPLES: &str = "\
 Examples:
-  A run that debubble.torch recorded, and the best order for what was measured:
+  A run recorded by debubble.torch, and the best order for its times:
     debubble profile run.json --output run.toml
     debubble search --profile run.toml --stages 4 --microbatches 12 --memory-limit 1p
-  Two runs of one model, one of which splits its backwards:
+  Two runs of one model, one with split backwards:
     debubble profile 1f1b.json zb-h1.json --output run.toml
   A run of Megatron-LM with --timing-log-level 2 --timing-log-option all, its schedules side by side:
     debubble profile train.log --output run.toml
     debubble simulate --profile run.toml --stages 4 --microbatches 32 --hop 200us --schedule 1f1b,gpipe
-  A run of this program:
+  A run of `debubble execute`:
     debubble execute --schedule zb-h1 --stages 4 --microbatches 8 --forward 10ms \\
       --backward-input 10ms --backward-weight 8ms --timeline run.json
     debubble profile run.json
 
-Times are means over all steps and microbatches, of the hop the median. A pass could begin when its
-stage was free and its values were there: how much later it began is overhead, which questions add
-to every pass. A hop is measured where a stage waited for the value. The timers of Megatron-LM know F and the whole
-backward of each rank alone. Chunks that were recorded apart
-may be asked about together: a profile of 8 chunks answers for 8, 4, 2 and 1.";
+Times are means over all steps and microbatches; the hop is a median. Overhead is the time from when a stage was
+free and its values had arrived to the start of a pass; questions add it to every pass. A hop is measured where
+a stage waited for the value. Megatron-LM's timers have only F and the whole backward of each rank. Chunks can
+be merged: a profile of 8 chunks answers for 8, 4, 2 and 1.";
 
 /// Make a profile of recorded runs: what passes, hops and the runtime of a trainer took
 #[derive(Args)]
@@ -63,7 +61,7 @@ impl Profile {
         }
         match self.json {
             true => print_json(out, &profile::json(&made))?,
-            false => write!(out, "{}", text::sheet(&profile::sheet(&made)))?,
+            false => print_sheet(out, &profile::sheet(&made))?,
         }
         Ok(())
     }

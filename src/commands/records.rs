@@ -15,33 +15,35 @@ use question::{Context, Diagnostic, quote};
 use reproduce::MAX_EFFORT;
 use serde::Serialize;
 
-use super::{OUTPUT, Verdict, note, note_all, print_json};
+use super::{OUTPUT, Verdict, note, note_all, print_json, print_sheet};
 use crate::error::Error;
 use crate::host::Host;
 use crate::{files, help};
 
 const EXAMPLES: &str = "\
 Examples:
-  The best known order of each pipeline, and how far any other can be from it:
+  The best known order of each pipeline, and its gap to the lower bound:
     debubble records
   Check all of them from scratch:
     debubble records --check
-  Search one longer, and keep what is better:
+  Search one longer, and keep a better order or bound:
     debubble records --search --only zb-6.2b-p16-m48-0.75p --effort 50 --by Ada
-  An order from elsewhere:
+  An order of your own:
     debubble records --scenario zb-6.2b-p16-m48-0.75p > question.toml
     debubble search question.toml --effort 50 --certificate mine.toml
     debubble records --add mine.toml --by Ada
 
-A record is a certificate under the name of its pipeline, which `debubble verify` and any other program can check; comments before
-it say who found the order and who the bound. The set is fixed: a pipeline is neither changed nor taken out, so that orders of
-different people and years can be compared. All are for the span, the longest time from the first to the last pass of a stage.
+A record is a certificate under the name of its pipeline, which `debubble verify` or a checker of your own can
+verify; its comments name the authors of order and bound. The set is fixed: pipelines are neither changed nor
+removed, so orders of different authors and years can be compared. The objective is the span, the longest time
+from the first to the last pass of a stage.
 
---add finds the pipeline by its shape, times, sizes and limits, whatever the file is called, checks the certificate, and takes what
-is better: the cheaper order, the higher bound, or both. --search skips orders that are proved optimal; Ctrl-C keeps what was
-found by then.
+--add finds the pipeline by its shape, times, sizes and limits, whatever the name of the file, checks the
+certificate, and keeps the shorter order, the higher bound, or both. --search skips orders that are proved
+optimal; Ctrl-C keeps the best found so far.
 
-Exit codes: 0 done, 1 a record does not hold, or what was added is no record, 2 bad input, such as an order of another pipeline.";
+Exit codes: 0 done, 1 a record fails the check or the added file is not a record, 2 bad input, such as an order
+of another pipeline.";
 
 /// List, check or improve the best known orders of a fixed set of pipelines
 #[derive(Args)]
@@ -50,14 +52,15 @@ pub struct Records {
     /// Folder of the records
     #[arg(long, value_name = "FOLDER", default_value = "results/records")]
     folder: PathBuf,
-    /// Check every record: that it is of its pipeline, that its order costs what it says, and that no order costs less than
+    /// Check every record: that it is of its pipeline, that its order costs what it says, and that no order costs
+    /// less than
     /// the bound
     #[arg(long, conflicts_with_all = ["add", "search", "scenario"])]
     check: bool,
     /// Take an order or a bound of a certificate into the records, if it is better
     #[arg(long, value_name = "CERTIFICATE", conflicts_with_all = ["search", "scenario"])]
     add: Option<PathBuf>,
-    /// Search every pipeline whose order is not proved optimal, and take what is better into the records
+    /// Search every pipeline whose order is not proved optimal, and keep better results as records
     #[arg(long, conflicts_with = "scenario")]
     search: bool,
     /// Print the question of a pipeline as a scenario, for `debubble search`
@@ -143,7 +146,7 @@ impl Records {
             }
             match self.json {
                 true => print_json(out, &checked)?,
-                false => write!(out, "{}", text::sheet(&checked.sheet()))?,
+                false => print_sheet(out, &checked.sheet())?,
             }
             return Ok(if checked.holds() { Verdict::Done } else { Verdict::Missed });
         }
@@ -153,7 +156,7 @@ impl Records {
         }
         match self.json {
             true => print_json(out, &table)?,
-            false => write!(out, "{}", text::sheet(&table.sheet()))?,
+            false => print_sheet(out, &table.sheet())?,
         }
         Ok(Verdict::Done)
     }
@@ -170,7 +173,7 @@ impl Records {
         self.keep(&offer)?;
         match self.json {
             true => print_json(out, &offer)?,
-            false => write!(out, "{}", text::sheet(&offer.sheet()))?,
+            false => print_sheet(out, &offer.sheet())?,
         }
         Ok(if offer.is_record { Verdict::Done } else { Verdict::Missed })
     }

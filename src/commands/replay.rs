@@ -6,11 +6,10 @@ use std::path::PathBuf;
 
 use answer::replay::replay;
 use clap::Args;
-use draw::text;
 use question::Context;
 use question::replay::ReplayKeys;
 
-use super::{OUTPUT, note, note_all, print_json};
+use super::{OUTPUT, note, note_all, print_json, print_sheet};
 use crate::error::Error;
 use crate::help;
 use crate::host::Host;
@@ -35,15 +34,15 @@ actions of torch.distributed.pipelining (PP:3F12 and the like), one file for eac
 nothing names passes, as in Megatron-LM, those of 1F1B and interleaved 1F1B are inferred from
 autograd and the sends between ranks. Each file may be compressed with gzip.
 
-A step lasts from the start of the first operation of any rank to the end of the last of any. The
-prediction lets all ranks begin at once and every operation start as soon as what it waits for is
-there: on its rank, what was over when it started; of a transfer or collective, the last rank to
-arrive. Measured start times give that order, how long a transfer or collective takes once all have
-arrived, and, on a link whose transfers are not in the trace, an estimate of the hop: the median
-time from when both ends were ready to when a rank went on that waited for nothing else, or what the
-same value of other steps took, if that is less. In a Megatron-style trace a rank is held up by its
-sends until the other end is ready. The answer says what was estimated, how the prediction fares
-with hops that are estimated from other steps only, and what the trace lacks.";
+A step lasts from the start of the first operation of any rank to the end of the last operation of any rank. In
+the prediction all ranks begin together, and an operation starts when its dependencies are met: the operations
+that had ended on its rank when it started and, for a transfer or collective, the arrival of the last rank.
+Measured start times give the dependencies, and the duration of a transfer or collective once all ranks have
+arrived. On a link whose transfers are not in the trace the hop is estimated: the median time from when both
+ends were ready to when a rank went on that waited for nothing else, or the time of the same value in other
+steps, if that is less. In a Megatron-style trace a send blocks its rank until the other end is ready. The
+answer lists what was estimated, the error of the prediction with hops estimated from other steps only, and what
+the trace lacks.";
 
 /// Predict the steps of a real run from its durations, and what they would have been
 #[derive(Args)]
@@ -76,7 +75,7 @@ impl Replay {
         }
         match self.json {
             true => print_json(out, &answer),
-            false => Ok(write!(out, "{}", text::sheet(&answer.sheet()))?),
+            false => print_sheet(out, &answer.sheet()),
         }
     }
 }

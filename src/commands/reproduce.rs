@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use draw::pictures::reproduce as pictures;
-use draw::text;
 use question::{Context, Diagnostic};
 use reproduce::{ALL, Answer, MAX_EFFORT, Question, Reproduced, TABLES, reproduce};
 
 use super::width::Pictures;
-use super::{Verdict, note, note_all, print_json};
+use super::{Verdict, note, note_all, print_json, print_sheet};
 use crate::error::Error;
 use crate::host::Host;
 use crate::{files, help};
@@ -24,26 +23,24 @@ Examples:
     debubble reproduce table5 table8 --check
   For machines:
     debubble reproduce fig9 --json --no-files
-  The headline figures of Zero Bubble, those of post-validation too:
+  The headline figures of Zero Bubble, with post-validation:
     debubble reproduce throughput post-validation
-  What hiding communication gains, and what it was measured to gain:
+  The gain of hiding communication, computed and measured:
     debubble reproduce overlap overlap-gain
-  Better than published, and how far from the best:
+  Orders better than published ones, and their gap to the bound:
     debubble reproduce table5 table8 --beyond --effort 20
 
-Every published figure has its check before ours is known, and `check` names it: the printed digits
-(1e-8 where the published code was run again); a share of the figure; of a gain 15 % of the gain or what
-its digits hide, whichever is wider; points only where the figure is a rate itself; a bound or a range.
-`expected miss` is a figure of ours that is known to miss, with a reason: it fails if it gets worse, and
-if it gets better. They stand in expected-misses.csv of --paper. `not checked` is a figure without a
-published one, or whose setting is not published; its `convention` gives the reason.
-The last table counts checked cells by evidence, with the mean size of their deviations: computed figures
-(orders, bubbles, packings), closed forms, measurements to which constants were fitted and those to which
-none were, and bounds. Deviations are shares of the published figure, or of the published gain.
-Lengths of ODC's tasks are drawn by odc-tasks.csv of --paper, where file:FILE stands for those of a data
-set.";
+Every published figure has its check before ours is known, and `check` names it: the printed digits (1e-8 where
+the published code was run); a share of the figure; for a gain 15 % of the gain or the width of its digits,
+whichever is larger; points only if the figure itself is a rate; a bound or a range. `expected miss` is a figure
+of ours that is known to miss, with a reason, in expected-misses.csv of --paper: it fails if it gets worse, and
+if it gets better. `not checked` is a figure without a published one, or with an unpublished setting; its
+`convention` gives the reason. The last table counts checked cells by evidence, with the mean size of their
+deviations: computed figures (orders, bubbles, packings), closed forms, measurements in a fit and outside any
+fit, and bounds. Deviations are shares of the published figure, or of the published gain. Lengths of ODC's tasks
+are drawn by odc-tasks.csv of --paper; file:FILE there takes the lengths of a data set.";
 
-/// Print published tables beside ours, cell by cell
+/// Print published tables next to ours, cell by cell
 #[derive(Args)]
 #[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Reproduce {
@@ -64,8 +61,8 @@ pub struct Reproduce {
     no_files: bool,
     #[command(flatten)]
     drawn: Pictures,
-    /// Beside the published rate of each cell of table5, table8 and fig9, the best order that is
-    /// found in the same memory, and a lower bound
+    /// Next to the published rate of each cell of table5, table8 and fig9, the best order found in the same
+    /// memory, and a lower bound
     #[arg(long, conflicts_with = "check")]
     beyond: bool,
     /// How long to search each cell, in multiples of the default
@@ -106,7 +103,7 @@ impl Reproduce {
         }
         match self.json {
             true => print_json(out, &answer)?,
-            false => write!(out, "{}", text::sheet(&answer.sheet()))?,
+            false => print_sheet(out, &answer.sheet())?,
         }
         if let Answer::Reproduced { tables, .. } = &answer {
             tables.iter().flat_map(Reproduced::notes).for_each(|text| note(&text));
@@ -156,7 +153,7 @@ impl Reproduce {
 fn folder(named: Option<PathBuf>) -> Result<Option<PathBuf>, Diagnostic> {
     match named {
         Some(path) if path.is_dir() => Ok(Some(path)),
-        Some(path) => Err(Diagnostic::unreadable(&path, "it is no folder")),
+        Some(path) => Err(Diagnostic::unreadable(&path, "it is not a folder")),
         None => Ok(Some(PathBuf::from(FOLDER)).filter(|path: &PathBuf| Path::is_dir(path))),
     }
 }

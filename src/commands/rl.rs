@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use answer::rl::rl;
 use clap::Args;
 use draw::pictures::rl as pictures;
-use draw::text;
 use planning::import::{Given, read_step};
 use question::Context;
 use question::keys::file::MAX_QUESTION;
@@ -15,42 +14,42 @@ use question::rl::RlKeys;
 
 use super::import::variable;
 use super::width::Pictures;
-use super::{OUTPUT, Verdict, note, print_json};
+use super::{OUTPUT, Verdict, note, print_json, print_sheet};
 use crate::error::Error;
 use crate::host::Host;
 use crate::{files, help};
 
 const EXAMPLES: &str = "\
 Examples:
-  GRPO of a 7B model on a node of H100: phases of a step, and what levers would save:
+  GRPO of a 7B model on a node of H100: phases of a step, and the saving of each lever:
     debubble rl --model qwen2.5-7b --machine h100 --devices 8
   Long responses, several updates of a step, packed by token limits with sequence parallelism:
     debubble rl --model qwen2.5-7b --machine h100 --devices 16 --prompts 512 --responses 16 \\
       --response-lengths lognormal:3000:0.9:20480 --mini-batch 32 --sequence-parallel 4 --tensor 2
-  Rollout and training on devices of their own, one step off-policy:
+  Rollout and training on separate devices, one step off-policy:
     debubble rl --model qwen2.5-7b --machine h100 --devices 16 --placement separate --rollout-devices 8
-  Updates on pipelines of Megatron-LM, and what other orders of their passes would save:
+  Updates on pipelines of Megatron-LM, and the saving of other schedules:
     debubble rl --model qwen2.5-7b --machine h100 --devices 16 --strategy megatron --pipeline 4 --train-tensor 2
-  Lengths that a run recorded, partial rollouts of 4096 tokens:
+  Recorded lengths, with partial rollouts of 4096 tokens:
     debubble rl --model qwen2.5-7b --machine h100 --rollout-budget 4096 \\
       --response-lengths file:rollouts.jsonl:response_length
   A question in a file, on more devices:
     debubble rl scenarios/rl/grpo-7b.toml --devices 16
-  The step that a launch script of verl runs, with the lengths of its rollouts:
+  The step of a launch script of verl, with the lengths of its rollouts:
     debubble rl run_qwen2-7b.sh --machine h100 --response-lengths file:rollouts.jsonl:response_length
   PPO with a critic and a reference model:
     debubble rl --model qwen2.5-1.5b --machine a100-80g --critic --reference --json
 
-A step draws prompts and responses, and deals prompts to engines in turn. An engine is a tensor-parallel group
-with continuous batching: a decode step takes the longer of reading weights, keys and values and of computing.
-Sequences are admitted as far as memory holds their keys and values; the rollout ends with its longest
-response, while the batch drains. Log-probabilities are forwards over all responses, updates are forward and
-backward over --mini-batch prompts each, packed and timed as `debubble fsdp` does. The times of samples are
-the planner's layer formulas.
+A step draws prompts and responses, and assigns prompts to engines in turn. An engine is a tensor-parallel group
+with continuous batching: a decode step takes the longer of its memory reads (weights, keys and values) and its
+compute. Sequences are admitted while memory holds their keys and values; the rollout ends with its longest
+response, while the batch drains. Log-probabilities are forwards over all responses; updates are forward and
+backward over --mini-batch prompts each, packed and timed as in `debubble fsdp`. The times of samples are the
+planner's layer formulas.
 
-A lever is a change of the question, tried by itself; its saving is a share of the time of a trained
-response, for with partial rollouts fewer responses end in a step. Longer minibatches make fewer updates,
-and separate devices train on responses of the policy before: both change what is learned.";
+A lever is one change of the question, tried alone; its saving is a share of the time per trained response,
+since with partial rollouts fewer responses end in a step. Longer minibatches make fewer updates, and separate
+devices train on responses of the previous policy: both change what is learned.";
 
 /// Predict a step of reinforcement learning (GRPO, PPO): rollout, log-probabilities, updates, and what would save time
 #[derive(Args)]
@@ -101,7 +100,7 @@ impl Rl {
         }
         match self.json {
             true => print_json(out, &answer)?,
-            false => write!(out, "{}", text::sheet(&answer.sheet()))?,
+            false => print_sheet(out, &answer.sheet())?,
         }
         Ok(Verdict::Done)
     }

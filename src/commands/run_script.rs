@@ -19,10 +19,10 @@ const GPUS: u64 = 8;
 /// How the script is run.
 #[derive(Args)]
 pub struct Runs {
-    /// Have bash run the script, in a copy of this machine that forgets, with stand-ins for launchers (Linux)
+    /// Run the script with bash in a sandbox that discards all changes, with stand-ins for launchers (Linux)
     #[arg(long, help_heading = RUN)]
     pub run: bool,
-    /// Value of a variable of the environment, of which a run has only PATH, HOME and USER; repeatable
+    /// Value of an environment variable; a run sees PATH, HOME and USER only; repeatable
     #[arg(long, help_heading = RUN, requires = "run", value_name = "NAME=VALUE", value_parser = variable)]
     env: Vec<(String, String)>,
     /// Nodes of the job [default: those that the script asks for, or 1]
@@ -143,7 +143,7 @@ fn say(recording: &Recording) {
         ));
     }
     if recording.without_set_e && !recording.launches.is_empty() {
-        note("it launches only where errors do not end it: `set -e` did not hold");
+        note("it launches only where errors do not end it: `set -e` was not in effect");
     }
     if let Err(why) = &recording.ended {
         note(&format!("it was ended: {why}"));

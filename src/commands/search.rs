@@ -7,19 +7,18 @@ use answer::export::order_in;
 use answer::search::{SearchRow, certificate, program, scenario, search, settings};
 use clap::Args;
 use draw::pictures::search as pictures;
-use draw::text;
 use question::Context;
 use question::search::SearchKeys;
 
 use super::width::Pictures;
-use super::{Asked, OUTPUT, note, note_all, print_json};
+use super::{Asked, OUTPUT, note, note_all, print_json, print_sheet};
 use crate::error::Error;
 use crate::host::Host;
 use crate::{files, help};
 
 const EXAMPLES: &str = "\
 Examples:
-  The best schedule for a question, beside the published heuristic and a lower bound:
+  The best schedule for a question, next to the published heuristic and a lower bound:
     debubble search --stages 8 --microbatches 32 --memory-limit 2p \\
       --forward 18.513ms --backward-input 18.086ms --backward-weight 9.331ms --hop 626us \\
       --hidden 2304 --heads 24 --seq 1024 --certificate best.toml
@@ -30,63 +29,65 @@ Examples:
       --forward 18.513ms --backward-input 18.086ms --backward-weight 9.331ms --hop 626us \\
       --hidden 2304 --heads 24 --seq 1024 --pareto front.svg --csv front.csv
 
-  The order whose step is short in the mean where passes take random times and a stage is slow:
+  The order with the shortest mean step, with random pass times and a slow stage:
     debubble search --stages 8 --microbatches 24 --memory-limit 1p --objective mean \\
       --forward 18.513ms --backward-input 18.086ms --backward-weight 9.331ms --hop 626us \\
       --jitter pass=lognormal:0.1 --slowdown stage:3=1.2 --seed 1 --export robust.txt
 
-  The order whose steps are short on a cluster where stages share wires, one step after the other:
+  The order with the shortest steps on a cluster whose stages share links, over several steps:
     debubble search --stages 16 --microbatches 32 --memory-limit 1p --objective step \\
       --forward 10.408ms --backward-input 10.204ms --backward-weight 7.703ms \\
       --hidden 6144 --heads 48 --seq 1024 --layers-per-stage 2 --microbatch-size 1 \\
       --cluster a100-pcie --seating across-nodes --steps 3 --boundary asynchronous --export best.txt
 
-  Layers, chunks, placement, recomputation and copies to the host with the order, in 20 GB and in 40 GB:
-    debubble search --stages 4 --microbatches 16 --layers 30 --vary all --memory-limits 20GB,40GB \
-      --chain layer=3ms/3.2ms/2.8ms --chain-tail head=4ms/4ms/3ms --hop 300us \
+  Layers, chunks, placement, recomputation and host copies together with the order, in 20 GB and in 40 GB:
+    debubble search --stages 4 --microbatches 16 --layers 30 --vary all --memory-limits 20GB,40GB \\
+      --chain layer=3ms/3.2ms/2.8ms --chain-tail head=4ms/4ms/3ms --hop 300us \\
       --activation 6GB --activation-until-weight 3GB --activation-kept 400MB --host-bandwidth 50GB/s
 
-  A small pipeline with a proof that anybody can check, and as a program for another solver:
+  A small pipeline solved with a certificate, and its integer program for another solver:
     debubble search --stages 4 --microbatches 6 --memory-limit 0.7p --ilp --certificate proof.toml \\
       --forward 10ms --backward-input 11ms --backward-weight 7ms --hop 1ms \\
       --write-lp order.lp --write-mps order.mps
     debubble verify proof.toml
 
-The search is never worse than any published schedule that fits. It ends when its cost is the bound:
-then no schedule is better. The same question, effort and seed give the same schedule on any number
-of threads; under --time-limit only where the clock did not cut the search short, and a note says
-where it did. The order keeps each chunk's passes of a kind in microbatch order, which costs nothing.
-Ctrl-C ends the search with the best so far; a second one ends the program.
+The result is never worse than any published schedule that fits. The search ends early when the cost meets the
+lower bound: the order is then optimal. The same question, effort and seed give the same schedule on any number
+of threads; under --time-limit this holds unless the clock cut the search short, which a note says. Each chunk
+keeps its passes of one kind in microbatch order, which loses nothing. Ctrl-C ends the search with the best
+order so far; a second Ctrl-C ends the program.
 
---ilp solves the published integer program: a binary for each pair of passes of a stage whose order is
-open, end times, memory along the order. It branches over the binaries, from the best order of the search
-on; what it proves beyond the bounds has the argument `branching`, and the certificate holds the log of
-its branches. Small pipelines are solved to the end, the same on every run; where --time-limit comes first,
-the bound is what was proved by then. --write-lp and --write-mps write the program, with the cost of the best
-order as what it may cost at most, in CPLEX LP and free MPS; they do not need --ilp.
+--ilp solves the published integer program: a binary for each pair of passes of a stage whose order is open, end
+times, and memory along the order. Branch and bound over the binaries starts from the best order of the search;
+a bound that it proves has the argument `branching`, and the certificate holds the log of the branches. Small
+pipelines are solved to optimality, the same on every run; if --time-limit comes first, the bound is the best
+one proved by then. --write-lp and --write-mps write the program in CPLEX LP and free MPS, with the cost of the
+best order as an upper limit; they do not need --ilp.
 
-Under --objective mean, p95 or p99 the best nominal order is where a search begins. Others are proposed, and
-changed, while all are timed in the same replicas of the noise. The result is judged in replicas that
-no search has seen, those of `debubble simulate` with the same keys, --replicas of them [default: 1000]. It is
-the answer if it is better than the nominal order by more than chance explains, at 95 %; else the nominal order
-is. cost, bubble, bound and gap in the first table are those without noise.
+Under --objective mean, p95 or p99 the search starts from the best nominal order. Other orders are proposed and
+changed, and all are timed in the same replicas of the noise. The result is validated in replicas that no search
+has seen, those of `debubble simulate` with the same keys; --replicas sets their number [default: 1000]. It is
+the answer if it is better than the nominal order with 95 % confidence; otherwise the nominal order is. cost,
+bubble, bound and gap in the first table are without noise.
 
-With --cluster, --steps, --boundary and their like the event engine judges, as in `debubble simulate`. Orders are
-searched where no link is shared, with hops as they are while nothing else moves, and then as they were in the best
-run; from the best of these and of the published schedules on, the engine itself searches. The answer is never worse
-on the hardware than any of them. --objective step is the time per step with everything between two steps.
+With --cluster, --steps, --boundary and the like the event engine times each order, as in `debubble simulate`.
+The search first runs without shared links, with the hops of an idle network and then with those of the best
+run; the engine itself then searches from the best of these orders and of the published schedules. On the
+hardware the answer is never worse than any of them. --objective step is the time per step, with everything
+between two steps.
 
---vary names the choices that are searched together with the order: layers of each chunk, chunks per stage and their
-places, recomputation of each chunk, chunks that go to the host between F and B, and whether F and B overlap as
-pairs on two streams; `all` is all of these for which the question has the keys. Values for all stages are dealt to
-chunks by layers; --chain-head, --chain-tail and --chain-mtp give the work of the ends of the model. Copies
-need --host-bandwidth, --offload-time or --offload-ratio, and the simulator judges them: an order counts with the time
-and the memory that `debubble simulate` says. Pairs need a --chain that communicates; no order of pairs recomputes. A memory limit then covers activations and
---resident-layer, --resident-head and --resident-tail. Choices are tried by orders that are quickly
-found; orders are searched in full for the best of them, and for the question as it is asked, so the answer is never
-worse than that. The answer lists every published schedule that fits with the best settings tried for it.";
+--vary names the choices that are searched together with the order: layers of each chunk, chunks per stage and
+their placement, recomputation of each chunk, chunks that are offloaded to the host between F and B, and whether
+F and B overlap as pairs on two streams; `all` is every choice for which the question has the keys. A single
+value for all stages is divided among chunks by layers; --chain-head, --chain-tail and --chain-mtp give the work
+of the ends of the model. Offload needs --host-bandwidth, --offload-time or --offload-ratio; the simulator then
+gives the time and memory of an order, as `debubble simulate` does. Pairs need a --chain that communicates;
+orders of pairs do not recompute. The memory limit then covers activations and --resident-layer, --resident-head
+and --resident-tail. Choices are ranked by orders that are found quickly; the best choices, and the question
+without --vary, are then searched in full, so the answer is never worse than without --vary. The answer lists
+every published schedule that fits, with the best settings tried for it.";
 
-/// Search the best schedule under a memory limit, and say how far any other can be from it
+/// Search the best schedule under a memory limit, with its gap to a lower bound
 #[derive(Args)]
 #[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Search {
@@ -94,7 +95,7 @@ pub struct Search {
     asked: Asked,
     #[command(flatten)]
     keys: SearchKeys,
-    /// Write what a third party can check with `debubble verify`; one search only
+    /// Write a certificate for `debubble verify`; one search only
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.toml")]
     #[arg(value_parser = files::Output)]
     certificate: Option<PathBuf>,
@@ -102,7 +103,7 @@ pub struct Search {
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.txt|.csv|.json")]
     #[arg(value_parser = files::Output)]
     export: Option<PathBuf>,
-    /// Write the question with what --vary has chosen, for `debubble simulate` beside the schedule; one search
+    /// Write the question with the choices of --vary, for `debubble simulate`, together with the schedule; one search
     /// only
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.toml", requires = "vary")]
     #[arg(value_parser = files::Output)]
@@ -176,7 +177,7 @@ impl Search {
         }
         match self.json {
             true => print_json(out, &answer)?,
-            false => write!(out, "{}", text::sheet(&answer.sheet()))?,
+            false => print_sheet(out, &answer.sheet())?,
         }
         self.write_order(&context, &answer.rows)
     }

@@ -5,10 +5,9 @@ use std::path::PathBuf;
 
 use answer::verify::verify;
 use clap::Args;
-use draw::text;
 use question::Context;
 
-use super::{OUTPUT, Verdict, print_json};
+use super::{OUTPUT, Verdict, print_json, print_sheet};
 use crate::error::Error;
 use crate::help;
 use crate::host::Host;
@@ -18,12 +17,11 @@ Examples:
   debubble verify best.cert
   debubble verify best.cert --json | jq .gap_ns
 
-A certificate holds an order of passes, the times and sizes it is for, the memory limit, what the
-order costs, and a lower bound for every order, with the name of the argument for it. Nothing of
-that is believed: the order is put together, timed and its memory counted again, and the argument is
-evaluated at the stages that the certificate names.
+A certificate holds an order of passes, its times, sizes and memory limit, its cost, and a lower bound for every
+order with the name of the argument. Nothing in it is trusted: the order is rebuilt, timed and its memory
+counted, and the argument is evaluated at the stages that the certificate names.
 
-Exit codes: 0 all of it holds, 1 something in it does not, 2 the file is no certificate.";
+Exit codes: 0 valid, 1 a claim is wrong, 2 the file is not a certificate.";
 
 /// Check a certificate: the order, its memory, its cost, and that no order costs less than the bound
 #[derive(Args)]
@@ -45,7 +43,7 @@ impl Verify {
         let verdict = if answer.holds() { Verdict::Done } else { Verdict::Missed };
         match self.json {
             true => print_json(out, &answer)?,
-            false => write!(out, "{}", text::sheet(&answer.sheet()))?,
+            false => print_sheet(out, &answer.sheet())?,
         }
         Ok(verdict)
     }

@@ -242,7 +242,7 @@ def main() -> None:
     what, framework, sources, *rest = sys.argv[1:]
     sys.path.insert(0, sources)
     record, check = FRAMEWORKS[framework]
-    # What the frameworks print is no part of the answer.
+    # What the frameworks print is not a part of the answer.
     with contextlib.redirect_stdout(sys.stderr):
         if what == "record":
             answer = record()

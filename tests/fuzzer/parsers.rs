@@ -228,7 +228,7 @@ fn schedule(given: &Given<'_>) -> Result<(), String> {
     let path = given.file("schedule.txt");
     let rule = on_disk(|context| ScheduleSource::named(context, &path.to_string_lossy()));
     let ScheduleSource::File(_, schedule) = rule.map_err(shown)? else {
-        return Err("a file is no family".to_owned());
+        return Err("a file is not a family".to_owned());
     };
     let again: Schedule = schedule.to_string().parse().expect("what is written can be read");
     assert!(*schedule == again, "a schedule is not read back as it was written");

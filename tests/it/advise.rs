@@ -264,7 +264,7 @@ fn lines_that_come_later_are_seen() {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("3.000 s a step in place of 2.000 s"), "{text}");
+    assert!(text.contains("3.000 s a step instead of 2.000 s"), "{text}");
 }
 
 #[test]
@@ -290,7 +290,7 @@ fn a_log_of_another_run_is_refused() {
     ] {
         refused(&run(&format!("advise {script} {log} --machine h100")), &says);
     }
-    // What a log says in part, and as the script does, is no contradiction.
+    // What a log says in part, and as the script does, is not a contradiction.
     let part = folder.with("part.log", &(dump(4) + &own));
     assert_eq!(advice(&format!("{script} {part} --machine h100"))["calibration"]["iterations"], 12);
 }
@@ -368,7 +368,7 @@ fn bad_files_are_refused() {
     for (line, says) in [
         (format!("{script} {few}"), &["few.log", "2 iterations", "three steady iterations"][..]),
         (format!("{script} {bytes}"), &["bytes.log"]),
-        (few.clone(), &["few.log", "no configuration of a training run"]),
+        (few.clone(), &["few.log", "not a configuration of a training run"]),
         (search, &["no set-up", "[setup]"]),
         (format!("{script} --machine nothing"), &["nothing"]),
         ("nowhere.log --watch --timeout 1s".to_owned(), &["nowhere.log"]),

@@ -214,8 +214,8 @@ fn profiles_that_say_nothing_of_neighbours_are_refused() {
     let both = |profile: &str, alone: &str, schedule: &str| {
         execute(profile, &format!("--schedule {schedule} --profile-alone {alone}"))
     };
-    refused(&both(&beside, &wide, "1f1b"), &["beside 3 busy workers", "--workers 1"]);
-    refused(&both(&wide, &beside, "1f1b"), &["beside 1 busy worker", "--workers 1"]);
+    refused(&both(&beside, &wide, "1f1b"), &["with 3 busy workers", "--workers 1"]);
+    refused(&both(&wide, &beside, "1f1b"), &["with 1 busy worker", "--workers 1"]);
     refused(&both(&alone, &alone, "1f1b"), &["no busy neighbours", "--workers N"]);
     refused(&both(&beside, "none.toml", "1f1b"), &["none.toml"]);
     let text = fs::read_to_string(&alone).unwrap();
@@ -237,7 +237,7 @@ fn profiles_that_say_nothing_of_neighbours_are_refused() {
     let line = line.replace("--layers 4 --profile", "--profile");
     refused(&run(&line), &["po-h", "copies to the host", "leave --profile-alone out"]);
     let bare = format!("{pipeline} --schedule 1f1b --profile-alone {alone}");
-    refused(&run(&bare), &["no profile measured beside", "--profile", "--workers N"]);
+    refused(&run(&bare), &["no profile measured with", "--profile", "--workers N"]);
     let timed =
         format!("execute {PIPELINE} --schedule 1f1b --profile {beside} --profile-alone {alone}");
     refused(&run(&timed), &["--profile-alone", "--device cpu"]);

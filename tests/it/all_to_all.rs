@@ -1,4 +1,4 @@
-//! Sizes in place of times: all-to-alls of experts over the wires of a cluster, from the command line.
+//! Sizes instead of times: all-to-alls of experts over the wires of a cluster, from the command line.
 
 use std::fs;
 use std::path::PathBuf;

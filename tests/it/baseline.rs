@@ -103,7 +103,10 @@ fn what_is_no_answer_is_refused() {
     refused(&against(""), &["cannot read", "other"]);
     for text in ["", "{}", "{\"results\": []}", "{\"results\": [{\"schedule\": \"1f1b\"}]}"] {
         fs::write(&path, text).unwrap();
-        refused(&against(""), &["is no answer of `debubble simulate --json`", "store one with"]);
+        refused(
+            &against(""),
+            &["is not an answer of `debubble simulate --json`", "store one with"],
+        );
     }
     fs::write(&path, "schedule = [\"1f1b\"]\nstages = 4\n").unwrap();
     refused(&against(""), &["a scenario"]);

@@ -237,7 +237,7 @@ fn a_bad_profile_is_shown_with_its_line() {
     for (from, to, message, line) in [
         ("version = 1", "version = 7", "version 7", ":1:"),
         ("cores = 2", "cores = 2\nspeed = 1", "unknown field `speed`", ":6:"),
-        ("samples = [10000", "samples = [-1", "-1 is no time", "profile.toml:"),
+        ("samples = [10000", "samples = [-1", "-1 is not a time", "profile.toml:"),
         ("samples = [10000", "samples = [1e999", "", "profile.toml:"),
         ("half-width = 0.02", "half-width = nan", "NaN", ":2:"),
         ("hidden = 32", "hidden = 1", "not a multiple", "profile.toml:"),

@@ -104,7 +104,7 @@ fn segments_that_are_refused() {
     let written =
         |segments: u32| ask(&format!("--schedule {} --segments {segments}", file.display()));
     assert_eq!(written(3).status.code(), Some(0));
-    refused(&written(2), &["has 3 microbatches", "no multiple of 2 segments"]);
+    refused(&written(2), &["has 3 microbatches", "not a multiple of 2 segments"]);
 }
 
 /// Two copies of the model are two of everything that a stage holds.

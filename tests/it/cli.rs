@@ -365,7 +365,7 @@ fn schedule_files_that_are_no_schedules() {
     refused(&written("F0.0\nF1.0 BW1.0\n"), &["BW0.0 is missing from stage 0"]);
     refused(&written("F0.0 B0.0\nF1.0 BW1.0\n"), &["W0.0 is missing from stage 0"]);
     refused(&written("F0.0 F0.0 BW0.0\nF1.0 BW1.0\n"), &["F0.0 on stage 0", "already done"]);
-    refused(&written("F0.0 BW0.0 F1.0\nBW1.0\n"), &["F1.0 stands on stage 0", "on stage 1"]);
+    refused(&written("F0.0 BW0.0 F1.0\nBW1.0\n"), &["F1.0 is on stage 0", "on stage 1"]);
     refused(
         &written("F0.0 BW0.0\nBW1.0 F1.0\n"),
         &["deadlock: BW1.0 on stage 1 waits for F1.0 on stage 1"],
@@ -453,7 +453,7 @@ fn a_check_that_fails_ends_with_1() {
 #[test]
 fn unknown_tables_and_folders() {
     refused(&run("reproduce table7"), &["table7", "table5"]);
-    refused(&run("reproduce table5 --paper /nowhere"), &["/nowhere", "no folder"]);
+    refused(&run("reproduce table5 --paper /nowhere"), &["/nowhere", "not a folder"]);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();

@@ -169,7 +169,7 @@ fn damaged_files_are_refused() {
         refused(&run(&format!("compare {whole} {damaged}")), &["damaged.json", message]);
     }
     fs::write(&damaged, &text[..text.len() / 2]).unwrap();
-    refused(&run(&format!("compare {whole} {damaged}")), &["damaged.json", "EOF"]);
+    refused(&run(&format!("compare {whole} {damaged}")), &["damaged.json", "empty or cut off"]);
     let long = vec!["1"; 70_000].join(",");
     let start = text.find("\"forward_ns\":[").unwrap() + "\"forward_ns\":[".len();
     fs::write(&damaged, format!("{}{long},{}", &text[..start], &text[start..])).unwrap();

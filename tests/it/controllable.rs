@@ -30,7 +30,7 @@ fn span_and_peak(family: Family, problem: &Problem) -> (u64, u64) {
 }
 
 /// The rows of a file of figures that were regenerated with the published code, by column; none
-/// where the file is not at hand.
+/// where the file is not available.
 fn rows(name: &str) -> Vec<BTreeMap<String, String>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/reference/data");
     let file = folder.join(name);

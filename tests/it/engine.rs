@@ -196,9 +196,9 @@ fn sends_that_wait_for_each_other_are_a_deadlock_that_is_named() {
         ..Communication::default()
     };
     let message = bench.try_run().unwrap_err().to_string();
-    assert!(message.contains("stage 0 stands before"), "{message}");
-    assert!(message.contains("stage 1 has not asked for what it sends"), "{message}");
-    assert!(message.contains("stage 0 has not asked for what it sends"), "{message}");
+    assert!(message.contains("stage 0 waits before"), "{message}");
+    assert!(message.contains("stage 1 has not requested the transfer"), "{message}");
+    assert!(message.contains("stage 0 has not requested the transfer"), "{message}");
 }
 
 #[test]

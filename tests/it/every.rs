@@ -50,7 +50,7 @@ fn is_beaten(one: &Value, all: &[Value]) -> bool {
         let memory = memory.unwrap_or_else(|| peak("peak_in_flight").unwrap() / parts);
         (memory, one["bubble_rate"].as_f64().unwrap())
     };
-    // What trains asynchronously is no alternative.
+    // What trains asynchronously is not an alternative.
     let compared = |one: &&Value| one["measured_updates"].is_null();
     let (memory, bubble) = of(one);
     !compared(&one)
@@ -268,10 +268,7 @@ fn bad_mixes() {
         &["needs the sizes of activations"],
     );
     refused(&ask(&format!("{odd} --schedule all --trace t.json")), &["--trace takes one timeline"]);
-    refused(
-        &run(&format!("export --schedule all {odd} {TIMES}")),
-        &["`all` stands for every schedule"],
-    );
+    refused(&run(&format!("export --schedule all {odd} {TIMES}")), &["`all` means every schedule"]);
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn bubbles_hold_the_passes_of_a_dead_worker() {
     let [whole, split] = ["whole", "split"].map(|backward| row(&answer, "1f1b", backward));
     for one in [whole, split] {
         assert_eq!(one["healthy"]["step_ns"], 27_000_000);
-        // Nine microbatches in place of six: the head of three F is all that no order hides.
+        // Nine microbatches instead of six: the head of three F is all that no order hides.
         assert_eq!(one["rerouted"]["staggered_bound_ns"], 27_000_000);
         let rerouted = &one["rerouted"];
         assert!(number(&rerouted["bound_ns"]) <= number(&rerouted["step_ns"]));

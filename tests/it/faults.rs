@@ -51,7 +51,7 @@ fn fault(text: &str) -> Fault {
 
 /// The waits of a deadlock, each as (stage, pass, needs, on).
 fn waits(text: &str) -> Vec<(usize, Pass, Pass, usize)> {
-    let Fault::Deadlock(Cycle(waits)) = fault(text) else { panic!("{text:?} is no deadlock") };
+    let Fault::Deadlock(Cycle(waits)) = fault(text) else { panic!("{text:?} is not a deadlock") };
     waits.into_iter().map(|Wait { stage, pass, needs, on }| (stage, pass, needs, on)).collect()
 }
 
@@ -84,7 +84,7 @@ fn work_that_is_done_twice() {
 fn work_on_the_wrong_stage() {
     let wrong = Fault::WrongStage { pass: Pass::f(0, 1), stage: 1, home: 0 };
     assert_eq!(fault("F0.0 BW0.0 BW0.1\nF1.0 F0.1 F1.1 BW1.0 BW1.1"), wrong);
-    assert_eq!(wrong.to_string(), "F0.1 stands on stage 1, but its chunk lives on stage 0");
+    assert_eq!(wrong.to_string(), "F0.1 is on stage 1, but its chunk is on stage 0");
 }
 
 #[test]
@@ -331,7 +331,7 @@ fn segments_that_are_no_microbatches() {
     assert_eq!(problem.clone().with_segments(0), Err(Fault::Zero { what: "segments" }));
     let fault = Family::Seq1F1B.schedule(&problem.clone().with_segments(2).unwrap()).unwrap_err();
     assert!(matches!(fault, Fault::Needs { key: "segments", .. }), "{fault:?}");
-    assert!(fault.to_string().contains("7 is no multiple of 2 segments"), "{fault}");
+    assert!(fault.to_string().contains("7 is not a multiple of 2 segments"), "{fault}");
     let hostile = problem.with_segments(u32::MAX).unwrap().with_limit(Limit::times_p(u64::MAX));
     let limits = Limits::new(shape(2, 1, 7), &[Bytes(u64::MAX)]).unwrap();
     assert_eq!(hostile.limits(Placement::Looped), Ok(Some(limits)));

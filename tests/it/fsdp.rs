@@ -213,12 +213,12 @@ fn bad_input_is_refused() {
     refuses("--max-tokens 0", &["tokens"]);
     refuses("--max-tokens 9000", &["a microbatch holds at most 9000", "--max-tokens"]);
     refuses("--lengths uniform:10-5", &["from 1 to 5"]);
-    refuses("--lengths zipf:1", &["is no distribution"]);
+    refuses("--lengths zipf:1", &["is not a distribution"]);
     refuses("--lengths lognormal:100:NaN:200", &["sigma", "NaN"]);
     refuses("--lengths file:/nowhere/at/all", &["cannot read /nowhere/at/all"]);
     refuses("--cost quadratic:NaN,1", &["NaN"]);
     refuses("--cost quadratic:-1,1", &["-1"]);
-    refuses("--cost 13b", &["is no cost model"]);
+    refuses("--cost 13b", &["is not a cost model"]);
     refuses("--cost linear:0ns", &["time of a token"]);
     refuses("--slowdown device:9=2", &["device 9"]);
     refuses("--slowdown stage:1=2", &["only devices"]);

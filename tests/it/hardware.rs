@@ -114,8 +114,8 @@ fn a_device_too_small_says_where_when_and_by_how_much() {
         &ask(&format!("{memory} --when-full wait")),
         &[
             "1f1b: the pipeline is stuck",
-            "stage 0 stands before F0.3",
-            "its device would hold 60GiB, but has 55GiB",
+            "stage 0 waits before F0.3",
+            "its device would need 60GiB, but has 55GiB",
         ],
     );
 }
@@ -245,7 +245,7 @@ fn offloading_trades_memory_for_time() {
 fn deadlocks_of_blocking_communication_are_named() {
     let rest = "--schedule 1f1b --cluster dgx-h100 --message 10MB --communication blocking \
                 --protocol rendezvous:0";
-    refused(&ask(rest), &["the pipeline is stuck", "has not asked for what it sends"]);
+    refused(&ask(rest), &["the pipeline is stuck", "has not requested the transfer"]);
 }
 
 fn cluster(text: &str) -> Output {

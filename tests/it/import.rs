@@ -102,11 +102,11 @@ fn bad_files_and_flags_are_refused() {
     fs::write(&bytes, [0xff, 0xfe, 0, 1, 2, 3]).unwrap();
     for (line, says) in [
         (script.clone(), &["only a run of the script knows N", "--set N=VALUE", "train.sh"][..]),
-        (format!("{script} --set N=many"), &["no whole number"]),
+        (format!("{script} --set N=many"), &["not a whole number"]),
         (format!("{script} --set N"), &["NAME=VALUE"]),
         (format!("{script} --set N=2 --devices -1"), &["--devices"]),
-        (empty, &["no configuration", "launch script"]),
-        (bytes.display().to_string(), &["no configuration", "launch script"]),
+        (empty, &["not a configuration", "launch script"]),
+        (bytes.display().to_string(), &["not a configuration", "launch script"]),
         (folder.root().display().to_string(), &["folder"]),
         ("nowhere.sh".to_owned(), &["nowhere.sh"]),
     ] {

@@ -75,8 +75,8 @@ fn a_layout_gives_stages_and_chunks() {
 fn layouts_that_cannot_be_honoured_are_refused_with_the_reason() {
     let with = |line: &str| refused(&format!("{TIMES} --forward 10ms --schedule 1f1b {line}"));
     for (line, said) in [
-        ("--stages 3 --layout Et|t|t|tL", "4 chunks, no multiple of 3 stages"),
-        ("--chunks 3 --layout Et|t|t|tL", "no multiple of 3 per stage"),
+        ("--stages 3 --layout Et|t|t|tL", "4 chunks, not a multiple of 3 stages"),
+        ("--chunks 3 --layout Et|t|t|tL", "not a multiple of 3 per stage"),
         ("--stages 2 --layout Et|t|t|tL", "1f1b has 2 chunks, 1 on each of 2 stages"),
         ("--layout Et*4|tmL", "forward is not given by chunk"),
         ("--layout Et*4|t*9999999999999tL", "more than 1048576 layers"),
@@ -126,7 +126,7 @@ fn a_plan_has_the_layout_that_it_is_told() {
             "layers of multi-token prediction (m), but the model has 0",
         ),
         ("layout = \"Et*12|t*12L\"\nsplit = \"even\"\n", "layout and split exclude each other"),
-        ("layout = \"Et*12|t*12L\"\npipeline = 4\n", "no multiple of 4 stages"),
+        ("layout = \"Et*12|t*12L\"\npipeline = 4\n", "not a multiple of 4 stages"),
         ("layout = \"Et*12|t*12\"\n", "no loss (L)"),
     ] {
         let text = refusal(&ask(search));

@@ -260,18 +260,18 @@ fn slowdowns_that_cannot_be() {
     let slowdown = |text: &str| small(&format!("--slowdown {text}"));
     refused(&slowdown("stage:4=2"), &["--slowdown: there is no stage 4", "has 4 stages"]);
     refused(&slowdown("link:3-4=2"), &["there is no link 3-4"]);
-    refused(&slowdown("link:1-1=2"), &["link 1-1 is no link"]);
+    refused(&slowdown("link:1-1=2"), &["link 1-1 is not a link"]);
     refused(&slowdown("device:9=2"), &["no stage runs on device 9"]);
     refused(&slowdown("stage:1=2,stage:1=3"), &["stage 1 has two slowdowns"]);
     for factor in ["0", "-1", "NaN", "inf", "1e300", "1e-300"] {
         refused(&slowdown(&format!("stage:1={factor}")), &["a factor must be from 0.000001"]);
     }
     for text in ["stage=2", "3=2", "stage:3", "rank:3=2", "=", "stage:1=2,"] {
-        refused(&slowdown(text), &["is no slowdown: write stage:3=1.5"]);
+        refused(&slowdown(text), &["is not a slowdown: write stage:3=1.5"]);
     }
-    refused(&slowdown("stage:x=2"), &["`x` is no stage"]);
-    refused(&slowdown("stage:-1=2"), &["`-1` is no stage"]);
-    refused(&slowdown("link:3=2"), &["`3` is no link", "as in 2-3"]);
+    refused(&slowdown("stage:x=2"), &["`x` is not a stage"]);
+    refused(&slowdown("stage:-1=2"), &["`-1` is not a stage"]);
+    refused(&slowdown("link:3=2"), &["`3` is not a link", "as in 2-3"]);
     refused(&slowdown("stage:1=two"), &["`two` is not a number"]);
 }
 
@@ -293,7 +293,7 @@ fn jitter_that_cannot_be() {
                 .split_whitespace()
                 .chain([text]),
         );
-        refused(&output, &["is no jitter: write pass= or hop="]);
+        refused(&output, &["is not a jitter: write pass= or hop="]);
     }
     refused(&jitter("pass=normal:x"), &["`x` is not a number"]);
     refused(&jitter("pass=normal:0.1,pass=pareto:2"), &["pass has two jitters"]);
@@ -305,7 +305,7 @@ fn stalls_seeds_and_replicas_that_cannot_be() {
     for probability in ["-0.1", "1.1", "NaN", "inf"] {
         refused(&small(&format!("--stall {probability}:1ms")), &["--stall", "from 0 to 1"]);
     }
-    refused(&small("--stall 0.1"), &["is no stall: write PROBABILITY:TIME"]);
+    refused(&small("--stall 0.1"), &["is not a stall: write PROBABILITY:TIME"]);
     refused(&small("--stall 0.1:50"), &["--stall", "no unit"]);
     refused(&small("--stall x:50ms"), &["`x` is not a number"]);
     refused(&small("--seed -1"), &["--seed", "-1"]);
@@ -343,8 +343,8 @@ fn profiles_with_mistakes_show_the_line() {
     refused(&profile("time,factor\n5s,fast\n"), &["p.csv:2:1", "`fast` is not a number"]);
     refused(&profile("time,stage,factor\n5s,2\n"), &["p.csv:2:1", "2 columns", "has 3"]);
     refused(&profile("time,stage,factor\n1s,0,2\n5s,7,2\n"), &["p.csv:3:1", "no stage 7"]);
-    refused(&profile("time,stage,factor\n5s,x,2\n"), &["p.csv:2:1", "`x` is no stage"]);
-    refused(&profile("time,link,factor\n5s,1,2\n"), &["p.csv:2:1", "`1` is no link"]);
+    refused(&profile("time,stage,factor\n5s,x,2\n"), &["p.csv:2:1", "`x` is not a stage"]);
+    refused(&profile("time,link,factor\n5s,1,2\n"), &["p.csv:2:1", "`1` is not a link"]);
     refused(&profile("5s,2\n"), &["begins with a header"]);
     refused(&profile("time,factor\n"), &["no entry"]);
     refused(&profile(""), &["begins with a header"]);

@@ -186,7 +186,7 @@ fn megatron_events_that_make_no_sense() {
     );
     refused_after(
         |events| events[2]["pid"] = json!({}),
-        &["event 2: pid is {}", "no whole number"],
+        &["event 2: pid is {}", "not a whole number"],
     );
     refused_after(
         |events| events[3]["args"]["pp_rank"] = json!(-1),
@@ -257,7 +257,8 @@ fn ranks_that_torch_profiled_are_one_run() {
     }
 }
 
-/// What `torch.profiler` sees of GPipe on two ranks, in us: F and BW of 20 on the first; on the last one, whose sends are
+/// What `torch.profiler` sees of GPipe on two ranks, in us: F and BW of 20 on the first; on the last one, whose
+/// sends are
 /// traced if `sent`, 20 after a wait for the input, then a loss of 15 that has no name.
 fn of_gpipe(sent: bool) -> Vec<Vec<u8>> {
     let event = |name: String, at: u64, end: u64| json!({"ph": "X", "cat": "user_annotation", "name": name, "pid": 1, "tid": 1, "ts": at, "dur": end - at});
@@ -315,14 +316,14 @@ fn traces_of_torch_that_are_not_those_of_a_run() {
     let compressed = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0];
     refused(
         &replay(&[compressed.to_vec()], ""),
-        &["cannot be decompressed", "compress the trace anew"],
+        &["cannot be decompressed", "compress the trace again"],
     );
     let changed = |key: &str, value: Value| {
         let mut whole: Value = serde_json::from_str(&text).unwrap();
         *whole.pointer_mut(key).unwrap() = value;
         [bytes(&whole), files[1].clone()]
     };
-    let head = "beside its events: ";
+    let head = "next to its events: ";
     refused(
         &replay(&changed("/distributedInfo/rank", json!(-1)), ""),
         &[head, "distributedInfo.rank is -1"],

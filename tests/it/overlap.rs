@@ -68,7 +68,8 @@ fn the_published_pair_and_the_steps_of_it() {
         ("dualpipe p=8 m=32", [8547.0, 5700.0, 5551.0]),
         ("dualpipe-v p=8 m=32", [17388.0, 11500.0, 11234.0]),
     ] {
-        let modes = ["one after the other", "pairs", "pairs, lone backwards beside their own W"];
+        let modes =
+            ["one after the other", "pairs", "pairs, lone backwards overlapped with their own W"];
         for (mode, step) in modes.iter().zip(steps) {
             let cell = cell(&cells, row, &format!("{mode} ms"), "computed apart");
             assert!((figure(cell, "ours") / step - 1.0).abs() < 0.005, "{cell}");
@@ -233,18 +234,14 @@ fn a_changed_cell_is_found() {
 #[test]
 fn figures_that_cannot_be_are_refused() {
     for (name, edit, said) in [
-        (
-            "overlap-pair.csv",
-            ["combine,B,1", "combine,W,1"],
-            "combine, B, layer 1 must stand there",
-        ),
+        ("overlap-pair.csv", ["combine,B,1", "combine,W,1"], "combine, B, layer 1 must appear"),
         ("overlap-pair.csv", ["communication,0.0", "compute,0.0"], "the stream is compute"),
         ("overlap-pair.csv", ["0.0,4.424", "4.0,4.424"], "busy longer than from its start"),
         ("overlap-pair.csv", ["4.424", "1e30"], "`1e30ms` is too large"),
         ("overlap-pair.csv", ["4.424", "9000000"], "it ends after"),
         ("overlap-figures.csv", ["pair,pair", "pair,pear"], "the measured pair is not there"),
         ("overlap-figures.csv", ["best order", "worst order"], "there is no such figure"),
-        ("overlap-figures.csv", ["8547", "none"], "`none` is no time"),
+        ("overlap-figures.csv", ["8547", "none"], "`none` is not a time"),
         ("overlap-gains.csv", ["3.044,2", "0,2"], "a step that cannot be measured"),
         ("overlap-gains.csv", ["qwen3-alltoall", "qwen4"], "there is no run qwen4"),
         ("overlap-runs.csv", [",428,", ",,"], "either compute-s or tflops"),
@@ -273,5 +270,5 @@ fn figures_that_cannot_be_are_refused() {
         refused(&output, &["overlap-settings.csv", said]);
     }
     let (_folder, output) = edited_for("overlap-gain", "overlap-claims.csv", [",40", ",-40"]);
-    refused(&output, &["DHelix, 64 A40: -40 is no gain"]);
+    refused(&output, &["DHelix, 64 A40: -40 is not a gain"]);
 }

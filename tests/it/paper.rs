@@ -32,7 +32,8 @@ fn passes(cell: &Value, ours: f64) -> bool {
     bound(0).is_none_or(|least| least <= ours) && bound(1).is_none_or(|most| ours <= most)
 }
 
-/// Figures of ours that are wrong, with their names: 1.3 and 0.7 times as large, nothing, one more than nothing, and that
+/// Figures of ours that are wrong, with their names: 1.3 and 0.7 times as large, nothing, one more than nothing,
+/// and that
 /// of the next row.
 fn wrong(ours: f64, next: &Value) -> Vec<(&'static str, f64)> {
     let next = figure(next, "ours").unwrap_or(ours);
@@ -336,7 +337,7 @@ fn throughput_of_zero_bubble() {
     // has nine of four, of which three are at hand.
     let speeds = in_column(&cells, "samples/GPU/s");
     assert_eq!(speeds.len(), 12 * 4 + 9 * 4);
-    let not_at_hand = |cell: &&&Value| cell["convention"] == "not at hand";
+    let not_at_hand = |cell: &&&Value| cell["convention"] == "not available";
     let alone: Vec<_> = speeds.iter().filter(not_at_hand).collect();
     assert_eq!(alone.len(), 24 - 2 + 24);
     assert!(alone.iter().all(|cell| cell["published"].is_null() && cell["match"].is_null()));
@@ -355,7 +356,7 @@ fn throughput_of_zero_bubble() {
     assert!(found == 6 && mean < 0.05 && largest < 0.08, "{found} {mean} {largest}");
     // Over two nodes gains are those of transfers that do not hold stages up; those of the planner are not checked.
     let planned = in_column(&cells, "gain over 1F1B");
-    let aside = in_column(&cells, "gain, transfers beside");
+    let aside = in_column(&cells, "gain, transfers overlapped");
     let unchecked = planned.iter().filter(|cell| {
         cell["convention"].as_str().unwrap().starts_with("not checked: ours with transfers")
     });
@@ -369,10 +370,10 @@ fn throughput_of_zero_bubble() {
     let bias = deviations.iter().sum::<f64>() / 18.0;
     assert!(deviations.len() == 18 && (0.2..0.26).contains(&bias), "{bias}: {deviations:?}");
     assert_eq!(verdicts(&cells, "gain over 1F1B"), [5, 13]);
-    assert_eq!(verdicts(&cells, "gain, transfers beside"), [9, 12]);
-    let headline = in_column(&cells, "largest gain, transfers beside");
+    assert_eq!(verdicts(&cells, "gain, transfers overlapped"), [9, 12]);
+    let headline = in_column(&cells, "largest gain, transfers overlapped");
     assert_eq!(headline.iter().map(|cell| cell["published"].as_f64().unwrap()).sum::<f64>(), 0.99);
-    assert_eq!(verdicts(&cells, "largest gain, transfers beside"), [2, 2]);
+    assert_eq!(verdicts(&cells, "largest gain, transfers overlapped"), [2, 2]);
     let few = in_column(&cells, "step of few microbatches, ns");
     assert_eq!(few.len(), 4 * 3 * 4);
     assert!(few.iter().all(|cell| cell["ours"] == cell["published"]));

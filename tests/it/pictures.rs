@@ -361,7 +361,7 @@ fn timelines_have_their_figures_and_the_width_that_is_asked_for() {
         }
     }
     let words = format!("{question} --width 3cm --svg {}", path.display());
-    refused(&run(&words), &["--width", "`3cm` is no width", "84mm, 1200px, 1col or 2col"]);
+    refused(&run(&words), &["--width", "`3cm` is not a width", "84mm, 1200px, 1col or 2col"]);
 }
 
 /// The width of the picture that `words` draw in a column of a paper, which end with the flag of its file.

@@ -325,8 +325,8 @@ fn configs_of_hugging_face_are_read_as_they_are() {
     }
     let deep = "[".repeat(100_000);
     let bad = [
-        ("", "no JSON"),
-        (&deep[..], "no JSON"),
+        ("", "not JSON"),
+        (&deep[..], "not JSON"),
         ("[1]", "an object"),
         (r#"{"hidden_size":4096}"#, "there is no num_attention_heads"),
         (r#"{"hidden_size":"big"}"#, "it must be a whole number"),
@@ -539,7 +539,7 @@ fn what_cannot_be_planned_is_refused_with_a_cure() {
         ("heads = 16", "heads = 16\ngated = true", "ffn is missing: MLPs with a gate"),
         ("heads = 16", "heads = 16\nexperts = 8\ntop-k = 2", "ffn is missing: experts"),
         ("heads = 16", "heads = 16\nexperts = 8", "experts and top-k belong together"),
-        ("heads = 16", "heads = 16\nkv-heads = 3", "no multiple of kv-heads"),
+        ("heads = 16", "heads = 16\nkv-heads = 3", "not a multiple of kv-heads"),
         ("layers = 24", "layers = 0", "layers is 0"),
         ("layers = 24", "layers = 99999999999", "layers is 99999999999"),
         ("layers = 24", "layers = 10000\nffn = 16777216\nexperts = 60000\ntop-k = 1", "2^56"),
@@ -623,7 +623,7 @@ fn the_page_loads_nothing_and_titles_cannot_become_markup() {
     assert!(!page.contains("http:") && !page.contains("https:") && !page.contains(" src="));
     let picture = read(&path("p.svg"));
     assert!(picture.contains("days for all tokens") && picture.contains("dollars for all tokens"));
-    assert!(!picture.lines().any(|line| line.ends_with('%')), "dollars are no shares");
+    assert!(!picture.lines().any(|line| line.ends_with('%')), "dollars are not shares");
     assert_eq!(read(&path("p.csv")).lines().count(), 5);
     assert!(stdout(&out).starts_with("The plan to take: plan "));
 }

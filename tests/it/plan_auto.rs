@@ -275,14 +275,14 @@ fn layers_are_dealt_together_with_the_order() {
     let (folder, out) = ask(&search(""), &[]);
     let text = String::from_utf8(out.stdout).unwrap();
     let told = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(told.contains("dealt: layers dealt by search"), "{text}");
+    assert!(told.contains("searched: layers placed by the search"), "{text}");
     let (file, winner) = (folder.path().join("set-up.toml"), folder.path().join("winner"));
     let by_search = uneven(&format!("{setup}split = \"searched\"\nchunks = {chunks}\n"));
     let (other, out) = ask(&by_search, &[]);
     drop(other);
     let told = String::from_utf8(out.stdout).unwrap();
     let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(told.contains("its layers are dealt by search: layout ="), "{told}");
+    assert!(told.contains("its layers are placed by the search: layout ="), "{told}");
     fs::write(&file, by_layout).unwrap();
     let out = command().arg("plan").arg(&file).arg("--export").arg(&winner).output().unwrap();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
@@ -341,7 +341,7 @@ fn what_cannot_have_it_is_refused_and_goes_without() {
     let text = refusal(&streams(&asked));
     assert!(text.contains("no order is searched for passes that share two streams"), "{text}");
     let text = refusal(&streams(&set_up("zb-auto", 2)));
-    assert!(text.contains("zb-auto runs no forward beside a backward"), "{text}");
+    assert!(text.contains("zb-auto never overlaps a forward with a backward"), "{text}");
     let text = refusal(&set_up("zb-auto", 1).replace("pipeline = 4", "pipeline = 1"));
     assert!(text.contains("one stage has no schedule to choose"), "{text}");
     let text = refusal(&set_up("zb-auta", 1));

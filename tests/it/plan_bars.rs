@@ -283,14 +283,14 @@ fn what_an_answer_leaves_out_stands_under_it() {
     {
         assert!(!says(&plain, words), "{words}: {plain:?}");
     }
-    assert!(says(&plain, "beside the last backward"));
+    assert!(says(&plain, "overlaps the last backward"));
     let dual = searching("pipeline = [4]\nschedule = [\"dualpipe-v\"]").replace("a100-80g", "h100");
     let dual = lines(&dual);
     assert!(says(&dual, "inside a pair") && says(&dual, "8-bit rate"));
     let behind = "[training]\noverlap-gradients = false\n[search]";
     let behind = searching("tensor = [2]\npipeline = [1]\nzero = [1]").replace("[search]", behind);
     let behind = lines(&behind);
-    assert!(says(&behind, "behind the step: the data-parallel") && says(&behind, "tensor groups"));
+    assert!(says(&behind, "after the step: the data-parallel") && says(&behind, "tensor groups"));
     let folder = TempDir::new().unwrap();
     let [path, page] = ["plan.toml", "page.html"].map(|name| folder.path().join(name));
     fs::write(&path, &experts).unwrap();

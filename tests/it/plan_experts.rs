@@ -136,7 +136,7 @@ fn measured_counts_are_read_and_checked() {
     }
     for (counts, said) in [
         (line[1..].join(","), "list 1 has 63 counts, but a layer has 64 experts"),
-        (line.join(",").replace("9000,9000", "9000,many"), "is no count of tokens"),
+        (line.join(",").replace("9000,9000", "9000,many"), "is not a count of tokens"),
         (String::new(), "no token was counted"),
         (
             line.join(",").replacen("18000", "9000000", 1),
@@ -183,7 +183,10 @@ fn what_cannot_be_is_refused_with_a_cure() {
         ("dispatcher = \"deepp\"", "dispatcher is `deepp`: write alltoall, deepep, hybridep"),
         ("imbalance = 0.5", "imbalance is 0.5: from 1"),
         ("imbalance = nan", "imbalance is NaN: from 1"),
-        ("imbalance = \"zipf\"", "`zipf` is no imbalance: write a number from 1, zipf:EXPONENT"),
+        (
+            "imbalance = \"zipf\"",
+            "`zipf` is not an imbalance: write a number from 1, zipf:EXPONENT",
+        ),
         ("imbalance = \"zipf:-1\"", "the spread of popularity is -1: from 0"),
         ("imbalance = \"lognormal:11\"", "the spread of popularity is 11: from 0"),
         ("capacity-factor = 0", "capacity-factor is 0: it must be more than 0"),
@@ -196,7 +199,7 @@ fn what_cannot_be_is_refused_with_a_cure() {
             "capacity-factor = 1.0\npad-to-capacity = true\ndispatcher = \"deepep\"",
             "deepep sends tokens alone, and pads no experts",
         ),
-        ("two-streams = true", "runs no forward beside a backward"),
+        ("two-streams = true", "never overlaps a forward with a backward"),
         (
             "two-streams = true\noverlap-experts = true",
             "both say what of the all-to-alls is hidden",

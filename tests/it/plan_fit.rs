@@ -1,4 +1,4 @@
-//! `debubble plan --fit`: a machine is fitted to iterations, written, and planned with; what is no table of
+//! `debubble plan --fit`: a machine is fitted to iterations, written, and planned with; what is not a table of
 //! iterations is refused where it is wrong.
 
 use std::fmt::Write;

@@ -130,7 +130,7 @@ fn bad_keys_are_refused_with_a_cure() {
         ("frozen = [\"embeddings\"]", "did you mean `embedding`"),
         ("frozen = [\"layers:3-1\"]", "write embedding, head, or layers by their numbers"),
         ("frozen = [\"layers:0-32\"]", "layer 32 is frozen, but the last of 32 layers is 31"),
-        ("frozen = [\"layers:0-99999999999999999999\"]", "no part of a model"),
+        ("frozen = [\"layers:0-99999999999999999999\"]", "not a part of a model"),
         ("frozen = [\"embedding\", \"head\", \"layers:0-31\"]", "nothing is trained"),
         ("lora-rank = 8\nfrozen = [\"layers:0-31\"]", "nothing is trained"),
     ];

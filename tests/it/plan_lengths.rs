@@ -43,7 +43,7 @@ fn refusal(setup: &str, lengths: &str) -> String {
 }
 
 fn number(value: &Value) -> f64 {
-    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+    value.as_f64().unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn dynamic_context_is_told_and_exported() {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("with context groups by documents"), "{text}");
     assert!(text.contains("up to 8192 tokens on a device"), "{text}");
-    assert!(text.contains("dealing context groups anew takes no time"), "{text}");
+    assert!(text.contains("forming new context groups takes no time"), "{text}");
     let script = fs::read_to_string(into.join("megatron.sh")).unwrap();
     assert!(script.contains("--hybrid-context-parallel"), "{script}");
     assert!(script.contains("--max-seqlen-per-dp-cp-rank 8192"), "{script}");
@@ -144,7 +144,7 @@ fn dynamic_context_is_told_and_exported() {
 fn what_cannot_be_dealt_is_refused_with_a_cure() {
     let setup = "[setup]\ncontext = 4\ndynamic-context = true";
     let none = refusal(setup, "");
-    assert!(none.contains("no lengths of documents are told"), "{none}");
+    assert!(none.contains("no lengths of documents are given"), "{none}");
     assert!(none.contains("help: add a table [lengths]"), "{none}");
     let single = format!("{QUESTION}{setup}\n[lengths]\ndocuments = \"uniform:1-1\"\n");
     let of = |text: &str| {

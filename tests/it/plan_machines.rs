@@ -17,7 +17,7 @@ fn changed_machine(from: &str, to: &str) -> (TempDir, String) {
     (folder, name)
 }
 
-/// The refusal of the small question on an A100 whose file has `to` in place of `from`.
+/// The refusal of the small question on an A100 whose file has `to` instead of `from`.
 fn refusal_of_machine(from: &str, to: &str) -> String {
     let (_folder, own) = changed_machine(from, to);
     refusal(&SMALL.replace("a100-80g", &own))
@@ -39,7 +39,7 @@ fn machines_with_absurd_numbers_are_refused_at_their_line() {
     }
 }
 
-/// Times that no clock can show, and jobs that fail all the time, are no plans.
+/// Times that no clock can show, and jobs that fail all the time, are not plans.
 #[test]
 fn machines_that_never_get_done_are_left_out() {
     for (from, to, message) in [

@@ -131,7 +131,7 @@ fn heads_need_a_size_where_they_do_not_divide_the_hidden_size() {
     let odd = SMALL.replace("heads = 16", "heads = 24\nhead-size = 128");
     let total = plan(&odd)["parameters_total"].as_u64().unwrap();
     let usual = plan(SMALL)["parameters_total"].as_u64().unwrap();
-    // Four projections of 24 heads of 128 in place of 16 of 128, and biases of three.
+    // Four projections of 24 heads of 128 instead of 16 of 128, and biases of three.
     assert_eq!(total - usual, 24 * (4 * 2048 + 3) * 8 * 128);
     let refused = refusal(&SMALL.replace("heads = 16", "heads = 24"));
     assert!(refused.contains("give head-size where heads times their size is not"), "{refused}");

@@ -122,13 +122,13 @@ fn answers_under_stragglers_do_not_depend_on_threads() {
 #[test]
 fn noise_that_cannot_be_is_refused_at_its_line() {
     for (noise, message) in [
-        ("straggler = \"0.1\"", "`0.1` is no straggler: write PROBABILITY:FACTOR"),
+        ("straggler = \"0.1\"", "`0.1` is not a straggler: write PROBABILITY:FACTOR"),
         ("straggler = \"1.1:2\"", "straggler has a probability of 1.1: it must be from 0 to 1"),
         ("straggler = \"nan:2\"", "straggler has a probability of NaN"),
         ("straggler = \"0.1:0.5\"", "straggler has a factor of 0.5: it must be from 1"),
         ("straggler = \"0.1:inf\"", "straggler has a factor of inf"),
         ("stall = \"2:1ms\"", "stall has a probability of 2"),
-        ("stall = \"0.1\"", "`0.1` is no stall"),
+        ("stall = \"0.1\"", "`0.1` is not a stall"),
         ("slowdown = \"device:16=2\"", "there is no device 16: a cluster has 16, numbered from 0"),
         ("slowdown = \"stage:1=2\"", "write device:N=FACTOR"),
         ("slowdown = [\"device:1=2\", \"device:1=3\"]", "device 1 has two slowdowns"),

@@ -309,7 +309,7 @@ fn points_of_one_cluster_have_labels_of_their_own_and_dollars() {
     assert!(picture.contains("8 a100-80g"), "the cluster is named once");
     let titles = picture.lines().filter(|line| line.starts_with("8 a100-80g"));
     assert_eq!(titles.count(), 1);
-    assert!(picture.contains("\n95 % of measured runs lie within -"), "{picture}");
+    assert!(picture.contains("\n95 % of measured runs are within -"), "{picture}");
     assert!(picture.lines().any(|line| line.starts_with('$')), "{picture}");
     let (folder, _) = printed(SMALL, &["--svg", "two.svg"]);
     let picture = fs::read_to_string(folder.path().join("two.svg")).unwrap();

@@ -13,7 +13,7 @@ use crate::plan::{SMALL, command, json, refusal};
 /// A set-up of [`SMALL`] for 16 devices.
 const SETUP: &str = "[setup]\ntensor = 2\npipeline = 4\nmicrobatch = 2\nrecompute = \"full\"\n";
 
-/// [`SMALL`] with `table` in place of a search.
+/// [`SMALL`] with `table` instead of a search.
 fn with(table: &str) -> String {
     SMALL.replace("devices = [8, 16]", "devices = 16") + table
 }
@@ -145,7 +145,7 @@ fn a_wrong_set_up_is_refused_at_its_key_with_a_cure() {
         ("data = 4\npipeline = 2", "write data = 8, or take data out"),
         ("pipeline = 3", "is 15 devices, but the cluster has 16"),
         ("pipeline = 16\nchunks = 2", "32 chunks, but the model has 24 layers"),
-        ("microbatch = 3", "no multiple of microbatch 3 x data 16"),
+        ("microbatch = 3", "not a multiple of microbatch 3 x data 16"),
         ("microbatch = 3", "write batch = 48"),
         ("context = 0", "context is 0: from 1"),
         ("expert = 4", "but the model has no experts"),
@@ -161,15 +161,12 @@ fn a_wrong_set_up_is_refused_at_its_key_with_a_cure() {
         ("recompute = [\"mlp\", \"attn\"]", "or some of core_attn"),
         (
             "pipeline = 4\nlayout = \"Et*12|t*12L\"",
-            "the layout has 2 chunks, no multiple of 4 stages",
+            "the layout has 2 chunks, not a multiple of 4 stages",
         ),
         ("pipeline = 2\nlayout = \"Et*12|t*11L\"", "layout has 23 layers, but the model has 24"),
         ("pipeline = 2\nlayout = \"Et*12|t*12mL\"", "but the model has 0"),
         ("pipeline = 2\nlayout = \"Et*12L|t*12\"", "which ends the last chunk"),
-        (
-            "pipeline = 2\nsplit = \"even\"\nlayout = \"Et*12|t*12L\"",
-            "both say how layers are dealt",
-        ),
+        ("pipeline = 2\nsplit = \"even\"\nlayout = \"Et*12|t*12L\"", "both place layers"),
         ("pipeline = 4\nfirst-stage-layers = 4", "20 layers are left for 3 stages"),
         ("pipeline = 4\nfirst-stage-layers = 99", "take 99 of 24 layers"),
         ("last-stage-layers = 3", "there is one stage"),

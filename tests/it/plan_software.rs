@@ -65,7 +65,7 @@ fn a_plan_is_the_set_up_with_the_software_that_it_names() {
 #[ignore = "slow"]
 fn a_search_with_software_is_never_slower_than_one_without() {
     let [all, told] =
-        ["", "software = \"as told\"\n"].map(|search| steps(&asked(search, "")).min().unwrap());
+        ["", "software = \"as given\"\n"].map(|search| steps(&asked(search, "")).min().unwrap());
     assert!(all < told, "{all} {told}");
     // The defaults of Megatron-LM have none of it.
     let stock = asked("", "tuning = \"stock\"");
@@ -76,7 +76,7 @@ fn a_search_with_software_is_never_slower_than_one_without() {
 #[test]
 #[ignore = "slow"]
 fn what_a_key_would_save_is_what_the_plan_with_the_key_saves() {
-    let search = "software = \"as told\"\n";
+    let search = "software = \"as given\"\n";
     let answer = asked(search, "");
     let levers = answer["levers"].as_array().unwrap();
     let is_key = |lever: &&Value| lever["name"].as_str().unwrap().contains(" = ");
@@ -121,7 +121,7 @@ fn what_a_framework_or_a_machine_lacks_is_not_turned_on() {
 fn a_wrong_value_is_refused_at_its_line() {
     let asked = format!("{MOE}[search]\nsoftware = \"some\"\n");
     let message = refusal(&asked);
-    assert!(message.contains("software is `some`: write all or as told"), "{message}");
+    assert!(message.contains("software is `some`: write all or as given"), "{message}");
 }
 
 /// Where orders are to be searched alone, no published schedule takes the place of one that no framework runs.

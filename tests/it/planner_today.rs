@@ -93,7 +93,7 @@ fn every_run_is_predicted_with_constants_that_did_not_see_it() {
     let in_sample: Vec<f64> = all.iter().map(|row| number(row, "error")).collect();
     assert!(mean(&in_sample) < mean(&held_out));
     assert!(mean(&held_out) < 0.085, "{}", mean(&held_out));
-    // ccl-bench is told, but nothing is fitted to it.
+    // ccl-bench is given, but nothing is fitted to it.
     assert!(steps(sets["ccl-bench"]).iter().all(|row| row["held_out"].is_null()));
 }
 
@@ -145,7 +145,7 @@ fn runs_that_the_model_does_not_know_have_a_panel_of_their_own() {
     for svg in [&validated().svg, &fs::read_to_string(committed).unwrap()] {
         assert!(svg.contains(&title) && svg.contains("6 % of its"), "{title}");
         assert_eq!(svg.matches("fill=\"#808080\"").count(), apart);
-        // It is no series of the others.
+        // It is not a series of the others.
         assert!(!svg.contains("\nccl-bench\n"));
     }
     let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();

@@ -106,7 +106,7 @@ fn parts_have_their_times_and_sizes() {
     assert_eq!(gpipe("--recompute full"), 3 * input);
     assert_eq!(gpipe("--recompute 1"), 3 * (3 * layer * b + input));
     assert_eq!(gpipe("--recompute selective"), 3 * 4 * 34 * 1024 * b);
-    // R by layers, by FLOPs of the core of attention (s of 6h + s), or as told.
+    // R by layers, by FLOPs of the core of attention (s of 6h + s), or as given.
     let work = |more: &str| ask(more).0;
     let plain = work("");
     let more = |more: &str| work(more) - plain;
@@ -168,7 +168,7 @@ fn a_branching_log_speaks_of_what_recomputation_leaves_as_it_was() {
     assert!(certificate::verify(&keeping(1)).is_ok_and(|verdict| verdict.is_optimal()));
     let refusal = certificate::verify(&keeping(0)).unwrap_err();
     assert!(refusal.to_string().contains("does not show"), "{refusal}");
-    // R of a chunk that has none is no pass of a pair.
+    // R of a chunk that has none is not a pass of a pair.
     let strange = keeping(1).replacen("B2.2<F2.3", "R2.2<F2.3", 1);
     let refusal = certificate::verify(&strange).unwrap_err();
     assert!(refusal.to_string().contains("two passes of one stage"), "{refusal}");

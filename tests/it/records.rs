@@ -223,7 +223,7 @@ fn an_order_of_another_pipeline_is_refused() {
     refused(&run("records --folder /no/such/folder"), &["/no/such/folder", "--search"]);
     refused(&run("records --scenario equal-p4-m4-0.5"), &["there is no record of", NAME]);
     let wrong = format!("records --search --only {NAME} --date yesterday");
-    refused(&run(&wrong), &["`yesterday` is no date", "2026-11-30"]);
+    refused(&run(&wrong), &["`yesterday` is not a date", "2026-11-30"]);
     assert!(!folder.path().join("records").exists());
 
     // A forged one is of the set, but no record.

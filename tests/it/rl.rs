@@ -606,7 +606,7 @@ fn a_script_of_verl_is_the_question_of_its_settings() {
 
     let wrong = folder.path().join("wrong.sh");
     for (from, to, message) in [
-        ("=8 $@", "=many $@", "trainer.n_gpus_per_node: many is no whole number"),
+        ("=8 $@", "=many $@", "trainer.n_gpus_per_node: many is not a whole number"),
         ("${WORLD:-2}", "$SLURM_NNODES", "only a run of the file knows SLURM_NNODES"),
         ("use_kl_loss=True", "use_kl_loss=perhaps", "perhaps is neither True nor False"),
         ("=$long", "=99999999999", "99999999999 tokens are too many"),

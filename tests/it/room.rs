@@ -20,7 +20,7 @@ fn a_pass_waits_for_memory_or_the_run_says_why_it_cannot() {
     assert_eq!(bench.run().timeline, free);
     bench = bench.with_room(46);
     let message = bench.try_run().unwrap_err().to_string();
-    assert!(message.contains("its device would hold 47B, but has 46B"), "{message}");
+    assert!(message.contains("its device would need 47B, but has 46B"), "{message}");
     // A device without stages need not have any.
     bench = bench.with_limits([47, 0].map(Bytes).to_vec());
     assert!(bench.try_run().is_ok());

@@ -252,7 +252,7 @@ fn wrong_keys_are_named() {
     assert!(wrong(json!({ "forward": "12" })).contains("no unit"));
     assert!(wrong(json!({ "setting": [{ "hop": "1 parsec" }] })).contains("unknown unit `parsec`"));
     assert!(wrong(json!({ "setting": [] })).contains("at least one"));
-    assert!(wrong(json!({ "jitter": "pass=cauchy:1" })).contains("is no jitter"));
+    assert!(wrong(json!({ "jitter": "pass=cauchy:1" })).contains("is not a jitter"));
 }
 
 mod flags {

@@ -310,6 +310,7 @@ fn the_keys_of_a_scenario_are_the_flags_of_simulate() {
         "trace",
         "timeline",
         "baseline",
+        "csv",
         "tolerance",
     ];
     let file = ["title", "source", "convention", "setting", "sweep"];

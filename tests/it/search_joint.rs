@@ -168,7 +168,7 @@ fn what_layers_hold_all_the_time_counts_under_the_limit() {
     assert!(without <= number(row, "cost_ns"));
 }
 
-/// Times of recomputation are no idle keys where recomputation is searched: a split costs R once more.
+/// Times of recomputation are not idle keys where recomputation is searched: a split costs R once more.
 #[test]
 fn times_of_recomputation_count_where_it_is_varied() {
     let sizes = "--stages 2 --microbatches 4 --layers-per-stage 2 --microbatch-size 1 --hidden 1024 --heads 16 \
@@ -300,7 +300,7 @@ fn what_cannot_be_chosen_of_copies_and_pairs_is_refused_with_a_cure() {
         ),
         (
             format!("{plain} --vary offload --offload-time 3ms --offload-chunks 1"),
-            &["offload-chunks are what --vary chooses", "leave them out"],
+            &["offload-chunks are chosen by --vary", "leave them out"],
         ),
         (
             format!("{plain} --vary offload --offload-time 3ms --recompute full"),

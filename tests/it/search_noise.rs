@@ -125,7 +125,7 @@ fn keys_of_noise_are_read_in_a_scenario_too() {
     let row = &results(&line)[0];
     assert_eq!((&row["replicas"], &row["boundary"]), (&60.into(), &"barrier".into()));
     fs::write(&path, format!("{keys}replicas = 10\n")).unwrap();
-    let text = ["p95 cannot be told from 10 replicas: at least 20", "noisy.toml", "replicas"];
+    let text = ["p95 cannot be estimated from 10 replicas: at least 20", "noisy.toml", "replicas"];
     refused(&run(&line), &text);
 }
 

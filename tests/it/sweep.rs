@@ -154,7 +154,7 @@ fn threads_and_shards_change_no_byte() {
     assert_eq!(whole, fs::read(at("merged.csv")).unwrap());
     refused(&merge(&all[1..]), &["missing: shard 3/7"]);
     refused(&merge(&[&all[..], &["1.csv"]].concat()), &["shard 1/7 comes twice"]);
-    refused(&merge(&["one.csv"]), &["it is no shard of a sweep"]);
+    refused(&merge(&["one.csv"]), &["it is not a shard of a sweep"]);
     stdout(&sweep(folder.path(), "foreign.csv", &["--shard", "3/7", "--hidden", "64"]));
     let foreign = [&["foreign.csv"], &all[1..]].concat();
     refused(&merge(&foreign), &["is not of the same sweep"]);
@@ -247,7 +247,7 @@ fn a_malformed_sweep_ends_before_anything_runs() {
         ("[sweep]\nmicrobatches = { from = 8, to = 4, step = 1 }", "to must not be less"),
         ("[sweep]\nmicrobatches = { from = 1, to = 4, step = 0.5 }", "microbatches: invalid"),
         ("[sweep]\nmicrobatches = { from = 1, to = 4, by = 1 }", "and nothing else"),
-        ("[sweep]\nmicrobatches = { from = -1, to = 4, step = 1 }", "no decimal number"),
+        ("[sweep]\nmicrobatches = { from = -1, to = 4, step = 1 }", "not a decimal number"),
         ("[sweep]\nmicrobatches = { from = 1, to = 9, factor = 1 }", "factor more than 1"),
         ("[sweep]\nmicrobatches = { from = 1, to = 9, factor = 1.5 }", "list the values"),
         (

@@ -271,7 +271,7 @@ fn trace_events_of_other_tools() {
     ];
     let list = serde_json::to_vec(&events).unwrap();
     let output = replay("t.json", &list, "--json");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("1 events are no operations"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("1 events are not operations"));
     let answer: Value = serde_json::from_str(&stdout(&output)).unwrap();
     let step = json!({"step": 3, "measured_ns": 25_750, "predicted_ns": 25_750});
     assert_eq!(answer["steps"], json!([step]));

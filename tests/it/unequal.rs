@@ -115,7 +115,7 @@ fn a_recorded_timeline_keeps_the_work_of_its_microbatches() {
     assert_ne!(wrong, text);
     fs::write(&path, wrong).unwrap();
     let compared = run(&format!("compare {} {}", path.display(), path.display()));
-    refused(&compared, &["its work of a microbatch is no factor"]);
+    refused(&compared, &["its work of a microbatch is not a factor"]);
 }
 
 /// Stages that wait for the time of each microbatch: all that the machine adds comes on top.
@@ -187,7 +187,7 @@ fn questions_without_an_answer_are_refused() {
     for (text, said) in [
         ("cost\n1\n", "no column of work"),
         ("work\n1\ny\n", "line 3: `y` is not a number"),
-        ("work\n1\n-1\n", "line 3: work lies from 0 to 1000"),
+        ("work\n1\n-1\n", "line 3: work must be between 0 and 1000"),
         ("work\n1\n", "the work of 1 microbatches is given"),
     ] {
         fs::write(&path, text).unwrap();

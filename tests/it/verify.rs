@@ -358,7 +358,7 @@ fn the_command_prints_what_it_checked_and_says_by_its_exit_code_whether_it_holds
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.starts_with("The certificate is refused: ") && text.contains("costs"), "{text}");
-    fs::write(&path, "no certificate").unwrap();
+    fs::write(&path, "not a certificate").unwrap();
     refused(&debubble(["verify", &path]), &["one.cert", "cannot be read"]);
     refused(&debubble(["verify", "/no/such/file"]), &["/no/such/file"]);
 }

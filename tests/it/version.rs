@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::cli::{run, stdout};
 
-// The program of the build is no part of this one.
+// The program of the build is not a part of this one.
 #[allow(dead_code)]
 #[path = "../../build.rs"]
 mod build;

@@ -237,7 +237,7 @@ fn the_text_form() {
         ("vocabulary 2\nF0.0 T0.0 S0.0 BW0.0\n", "T0.0 on stage 0 waits for S0.0 on stage 0"),
         (
             "vocabulary 1\nF0.0 S1.0 T0.0 BW0.0\nF1.0 S0.0 T1.0 BW1.0\n",
-            "S1.0 stands on stage 0, but its shard lives on stage 1",
+            "S1.0 is on stage 0, but its shard is on stage 1",
         ),
     ] {
         let said = fault(text).to_string();

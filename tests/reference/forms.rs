@@ -98,7 +98,7 @@ fn plural(form: &str) -> String {
     }
 }
 
-/// A value as it stands in a file, or as JSON where it is no single value.
+/// A value as it stands in a file, or as JSON where it is not a single value.
 pub fn json(value: &Value) -> String {
     code(&value.to_string())
 }

@@ -29,7 +29,7 @@ impl fmt::Display for Place {
             Self::Row(row) => write!(f, "row {row}"),
             Self::Event(event) => write!(f, "event {event}"),
             Self::Node(node) => write!(f, "node {node}"),
-            Self::Head => f.write_str("beside its events"),
+            Self::Head => f.write_str("next to its events"),
         }
     }
 }
@@ -38,7 +38,9 @@ impl fmt::Display for Place {
 #[derive(Debug, Error)]
 pub enum TraceError {
     /// Neither Parquet nor JSON.
-    #[error("it is no trace: neither a Parquet file nor trace events in JSON")]
+    #[error(
+        "it is not a trace: neither a Parquet file nor trace events in JSON (`debubble replay --help` lists what is read)"
+    )]
     NotATrace,
     /// A Parquet file, given to a build that reads none.
     #[error("it is a Parquet file, and this build of debubble has no Parquet")]
@@ -51,7 +53,7 @@ pub enum TraceError {
     #[error("it is a damaged Parquet file: {0}")]
     Damaged(String),
     /// A Parquet file that promises more rows than its bytes can say.
-    #[error("it is no trace: {bytes} bytes that say they are {rows} rows")]
+    #[error("it is not a trace: {bytes} bytes that say they are {rows} rows")]
     Implausible {
         /// Number of rows that it promises.
         rows: usize,
@@ -242,7 +244,7 @@ pub enum TraceError {
     )]
     Database,
     /// A compressed file that cannot be decompressed.
-    #[error("it cannot be decompressed: {0}; compress the trace anew, or give it as it was")]
+    #[error("it cannot be decompressed: {0}; compress the trace again, or give it as it was")]
     Gzip(String),
     /// A compressed file that is too large.
     #[error(
@@ -273,7 +275,7 @@ pub enum TraceError {
         /// The rank.
         dp_rank: u32,
     },
-    /// Passes that are no schedule: one missing, doubled, on a wrong stage, or in a circle.
+    /// Passes that are not a schedule: one missing, doubled, on a wrong stage, or in a circle.
     #[error("step {step}, dp rank {dp_rank}: {}{fault}", order(fault))]
     Schedule {
         /// The step.

@@ -252,7 +252,7 @@ pub(crate) fn whole(
         None | Some(Value::Null) => Ok(None),
         Some(value) => {
             let number = value.as_i64();
-            number.map(Some).ok_or_else(|| wrong(value, at, column, "no whole number"))
+            number.map(Some).ok_or_else(|| wrong(value, at, column, "not a whole number"))
         }
     }
 }

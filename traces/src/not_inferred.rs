@@ -36,7 +36,7 @@ pub enum NotInferred {
     },
     /// Values of one kind that go to two ranks.
     #[error(
-        "rank {rank} sends {value} to rank {} and to rank {}: stages are no chain", peers[0], peers[1]
+        "rank {rank} sends {value} to rank {} and to rank {}: stages are not a chain", peers[0], peers[1]
     )]
     Peers {
         /// The rank.
@@ -58,8 +58,8 @@ pub enum NotInferred {
         /// The rank.
         rank: u32,
     },
-    /// Ranks that are no chain of stages.
-    #[error("by what they send, the ranks are no pipelines from a first to a last stage")]
+    /// Ranks that are not a chain of stages.
+    #[error("by what they send, the ranks are not pipelines from a first to a last stage")]
     Ranks,
     /// Passes that make no whole steps.
     #[error(

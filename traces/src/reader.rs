@@ -28,7 +28,7 @@ pub enum Sends {
 pub struct Trace {
     /// The operations, as they stand in the files.
     pub operations: Vec<Operation>,
-    /// Events that are no operations of a pipeline, such as those of a profiler; never in Parquet.
+    /// Events that are not operations of a pipeline, such as those of a profiler; never in Parquet.
     pub skipped: usize,
     /// The form of the files.
     pub form: Form,

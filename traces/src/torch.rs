@@ -49,7 +49,7 @@ pub(crate) struct Rank {
     sent: Vec<Nanos>,
 }
 
-/// Facts of a rank in its file, beside its events.
+/// Facts of a rank in its file, next to its events.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Origin {
     /// Its number among all ranks of the run.
@@ -144,7 +144,7 @@ impl Rank {
         Ok(true)
     }
 
-    /// Takes what the file says beside its events.
+    /// Takes what the file says next to its events.
     pub(crate) fn head(&mut self, head: &Head) -> Result<(), TraceError> {
         let Origin { number, world, base } = Origin::of(head)?;
         (self.number, self.world) = (number, world);

@@ -81,7 +81,7 @@ export class Given {
       await study.show(new TextDecoder().decode(content));
       this.told.textContent = `The question is that of ${name}.`;
     } else if (!this.keys.length) {
-      throw new Error(`${name} is no config.json, no machine and no question.`);
+      throw new Error(`${name} is not a config.json, no machine and no question.`);
     } else {
       await this.offer(name, content, files);
     }

@@ -248,7 +248,7 @@ class Play {
       const { text } = await this.engine.ask({ ask: "change", text: base, change: changes });
       if (base === this.base) this.settled(text);
     } catch {
-      // What is no scenario cannot be changed, and has been refused above.
+      // What is not a scenario cannot be changed, and has been refused above.
     }
   }
   /** Asks for the causes of each gap and the transfers, once the question rests. */

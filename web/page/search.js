@@ -117,7 +117,7 @@ function order(found, verdict, text) {
       saver("Order as text", `${name}.txt`, () => found.order), torch,
       saver("Certificate", `${name}.cert`, () => found.certificate),
       saver("Picture", `${name}.svg`, () => found.svg),
-      button("Beside the others in Play", () => beside(found, text))),
+      button("Compare in Play", () => beside(found, text))),
     holds, make("details", { class: "box" }, make("summary", {}, "What was checked"), ...sheet(verdict.sheet)));
 }
 

@@ -184,7 +184,7 @@ export class Study {
     keep({ ...link.read(), [name]: text, [`${name}-files`]: long || !files.size ? "" : JSON.stringify(texts) });
   }
 
-  /** Shows the question `text` in the fields; one that is no table of keys is held, too, and refused when it is asked. */
+  /** Shows the question `text` in the fields; one that is not a table of keys is held, too, and refused when it is asked. */
   async show(text, keep = link.write) {
     this.pending = false;
     this.hold(text, keep);

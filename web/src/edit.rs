@@ -41,7 +41,7 @@ impl Request {
 /// dotted one, the whole file is written anew.
 ///
 /// # Errors
-/// If `text` is no TOML, or a value has no form there.
+/// If `text` is not TOML, or a value has no form there.
 pub(crate) fn changed(text: String, changes: &Changes) -> Result<String, Diagnostic> {
     if changes.is_empty() {
         return Ok(text);
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     fn edited(text: &str, changes: Value) -> String {
-        let Value::Object(changes) = changes else { panic!("{changes} is no object") };
+        let Value::Object(changes) = changes else { panic!("{changes} is not an object") };
         changed(text.to_owned(), &changes).unwrap()
     }
 

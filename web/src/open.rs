@@ -142,7 +142,7 @@ impl File {
             "toml" | "cert" => keywords::document(&self.file, text).map(drop),
             "json" => {
                 serde_json::from_str::<serde::de::IgnoredAny>(text).map(drop).map_err(|error| {
-                    let message = format!("{}: it is no JSON: {error}", quote::path(&self.file));
+                    let message = format!("{}: it is not JSON: {error}", quote::path(&self.file));
                     Diagnostic::file(&self.file, message)
                 })
             }

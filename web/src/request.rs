@@ -183,7 +183,7 @@ impl From<Diagnostic> for Failure {
 /// Answers `request`: JSON in, JSON out.
 ///
 /// # Errors
-/// If it is no request, or its question has a fault.
+/// If it is not a request, or its question has a fault.
 pub fn answer(context: &Context<'_>, request: &str) -> Result<String, Failure> {
     let request: Request = keywords::value(request)?;
     Ok(match request {

@@ -215,7 +215,7 @@ fn files_are_told_apart_by_their_content() {
 fn of_a_broken_file_is_said_what_its_name_promises() {
     for (name, content, why) in [
         ("a.toml", "stages = 2\nforward = [\n", "a.toml"),
-        ("a.json", "{\"traceEvents\": [", "no JSON: EOF"),
+        ("a.json", "{\"traceEvents\": [", "not JSON: EOF"),
         ("a.txt", "F0.0 X1.1\n", "X1.1"),
     ] {
         let said = refused(&json!({ "ask": "kind", "file": name }), &one(name, content));

@@ -7,7 +7,7 @@ use serde_json::Value;
 const OWN: [(&str, &str); 9] = [
     (
         "--export best.txt, then `debubble simulate --schedule best.txt`",
-        "press “Beside the others in Play” under the order",
+        "press “Compare in Play” under the order",
     ),
     ("write it with --export-scenario best.toml", "write its choice into the question"),
     (

@@ -35,7 +35,7 @@ onPage("Back leads from tab to tab, and from a file that was opened", {}, async 
   assert.equal(await opened.chosen(), "Play");
 });
 
-onPage("what is typed is no step of its own", {}, async (opened) => {
+onPage("what is typed is not a step of its own", {}, async (opened) => {
   const { page } = opened, before = await page.evaluate(() => history.length);
   await (await opened.named("slider", "Microbatches (m), slider").waitHandle()).focus();
   for (let press = 0; press < 3; press += 1) await page.keyboard.press("ArrowRight");

@@ -21,7 +21,7 @@ const REFUSED = [
   ["deep nesting", `schedule = ${"[".repeat(100_000)}`, /./],
   ["deep tables", `${FINE}${"a.".repeat(20_000)}b = 1\n`, /./],
   ["a file that nobody has dropped", `${FINE}profile = "../../../etc/passwd"\n`, /passwd/],
-  ["a schedule that is no name", FINE.replace("1f1b", "/etc/passwd"), /passwd/],
+  ["a schedule that is not a name", FINE.replace("1f1b", "/etc/passwd"), /passwd/],
   ["letters that are none", "stages = \"\u0000\uFFFD\u202E\"", /./],
   ["a markup", FINE.replace("1f1b", "<img src=x onerror=document.title='broken'>"), /<img src=x/],
 ];
@@ -42,7 +42,7 @@ onPage("hostile questions in links are refused with a message, and the page live
   assert.equal(await opened.page.title(), "4 stages, 8 microbatches - debubble");
 });
 
-onPage("links that are no questions open the page all the same", { link: { view: "<b>", scenario: "%", embed: "\u0000", plan: "%FF" } },
+onPage("links that are not questions open the page all the same", { link: { view: "<b>", scenario: "%", embed: "\u0000", plan: "%FF" } },
   async (opened) => {
     assert.equal(await opened.chosen(), "Play");
     await opened.page.evaluate(() => { location.hash = "#%FF%C0&=&&scenario=%E0%A4%A"; });

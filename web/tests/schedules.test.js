@@ -51,7 +51,7 @@ onPage("where the last schedule is taken out, the page asks for one", { link: { 
   assert.deepEqual(results.map((/** @type {any} */ one) => one.schedule), ["zb-h1"]);
 });
 
-onPage("no message and no help names a flag of the command line", {}, async (opened) => {
+onPage("not a message and no help names a flag of the command line", {}, async (opened) => {
   const { page } = opened;
   for (const [scenario, says] of [
     [`stagess = 4\n${TIMES}`, /every field of this page has the name of its key/],
@@ -68,7 +68,7 @@ onPage("no message and no help names a flag of the command line", {}, async (ope
   await opened.until("search", ({ failure }) => Boolean(failure));
   await opened.rest();
   const refused = await page.$eval("#search .work", (one) => one.textContent ?? "");
-  assert.match(refused, /“Beside the others in Play”.*`objective`/s);
+  assert.match(refused, /“Compare in Play”.*`objective`/s);
   assert.doesNotMatch(refused, FLAG);
   const helps = await page.$$eval(".help, .control label", (all) => all.flatMap((one) => [one.textContent ?? "", one.getAttribute("title") ?? ""]));
   assert.ok(helps.length > 400);

@@ -160,9 +160,7 @@ fn measured(calibration: &Calibration) -> String {
 const COLUMNS: [&str; 9] =
     ["", "change", "to", "step", "gain", "95 % of pairs", "memory", "risk", "gain is"];
 /// Their meaning.
-const LEGEND: &str = "95 % of pairs: the gain of 95 % of published pairs of such set-ups lies so far from the \
-                      predicted one. A gain is sure above that, likely above their mean error, and else not told \
-                      apart; the pairs ran 1F1B and interleaved 1F1B, so no gain of another schedule is sure.";
+const LEGEND: &str = "95 % of pairs: the gain of 95 % of published pairs of such set-ups is within this distance of the predicted one. A larger gain is sure, one above the mean error likely, and a smaller one cannot be distinguished; the pairs ran 1F1B and interleaved 1F1B, so no gain of another schedule is sure.";
 
 fn row((number, change): (usize, &Change)) -> Vec<String> {
     let Change { area, name, step, gain, error, certainty, memory: [held, may], .. } = change;

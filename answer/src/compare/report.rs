@@ -32,8 +32,7 @@ pub fn sheet(comparison: &Comparison<'_>) -> Sheet {
     sheet.push(split(comparison).under_a_gap());
     let mut shares = comparison.shares.iter();
     if shares.any(|(part, share)| *part == TimelinePart::Overhead && share.idle != 0) {
-        let text = "idle: the time in which the mean stage runs no pass; overheads are idle here, and are no bubble where \
-                    simulate and search say bubble";
+        let text = "idle: the time in which the mean stage runs no pass; overheads count as idle here, and not as bubble in simulate and search";
         let _ = writeln!(sheet, "\n{text}");
     }
     if let Some(text) = neighbours(comparison) {

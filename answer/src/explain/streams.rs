@@ -28,7 +28,7 @@ pub(super) fn sheet(why: &Explanation) -> Sheet {
         // Writing to a sheet cannot fail.
         let _ = writeln!(
             sheet,
-            "compute stretched by the communication beside it: {} on average, {} of the step",
+            "compute slowed by overlapped communication: {} on average, {} of the step",
             format::time(average),
             format::percent(ratio(whole(average), cost)),
         );

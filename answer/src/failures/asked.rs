@@ -72,7 +72,7 @@ fn unsuitable(case: &Case) -> Option<(&'static str, &'static str)> {
         (
             case.problem.costs().microbatch_work().is_some(),
             "microbatch-work",
-            "microbatches of unequal work are not dealt to other pipelines: give times of the mean one",
+            "microbatches of unequal work cannot be rerouted: give the times of the mean one",
         ),
     ];
     keys.into_iter().find(|(is_given, ..)| *is_given).map(|(_, key, text)| (key, text))

@@ -161,9 +161,12 @@ fn steps(
     // As measured on one core: about 24 list schedules, and the local search.
     const PASSES_PER_SECOND: u64 = 20_000;
     let passes = asked.case.schedule.passes() as u128 * u128::from(asked.pipelines);
-    let what = format!("{} sets of dead workers", all.len());
+    let name = &asked.case.name;
+    let what = format!("{} sets of dead workers under {name}", all.len());
     announce_estimate(context.host(), passes * all.len() as u128, PASSES_PER_SECOND, &what);
-    let work = context.host().begin(all.len() as u64, "sets of dead workers");
+    let what =
+        format!("sets of dead workers under {name}{}", if split { ", B and W split" } else { "" });
+    let work = context.host().begin(all.len() as u64, &what);
     let one = |dead: &Dead| -> Result<(Dead, Step), FailureError> {
         let is_first = named == Some(dead) || dead.workers().len() == 1;
         let effort = asked.keys.effort.saturating_sub(u64::from(!is_first));

@@ -77,13 +77,13 @@ pub(super) fn assumed(scenario: &Scenario, keys: &FailureKeys) -> Vec<String> {
             None => "a hop to another pipeline takes as long as one within".to_owned(),
         },
         match keys.update {
-            Some(time) => format!("all-reduce and optimizer of a stage take {time} behind its last pass"),
+            Some(time) => format!("all-reduce and optimizer of a stage take {time} after its last pass"),
             None => "all-reduce and optimizer of a stage take what the scenario says of its step boundary, or no time"
                 .to_owned(),
         },
     ];
     if scenario.settings.iter().any(|setting| setting.keys.hardware.cluster.is_some()) {
-        all.push("transfers take the time of an idle network and hold up nobody".to_owned());
+        all.push("transfers take the time of an idle network and block no worker".to_owned());
     }
     if keys.most_dead > 1 || keys.mtbf.is_some() {
         all.push(format!(

@@ -28,7 +28,7 @@ const RULES: [Rule; 23] = [
     ),
     (
         |question, _| routing(question).is_some(),
-        "every token chooses its experts by itself: those of one document do not choose alike",
+        "every token chooses its experts by itself: tokens of one document do not choose alike",
     ),
     (
         |question, _| routing(question).is_some_and(|routing| routing.capacity().is_some()),
@@ -54,13 +54,13 @@ const RULES: [Rule; 23] = [
     ),
     (
         |question, _| has_streams(question),
-        "tokens are sent as long as they come back, and what stands at the ends of a chunk runs beside nothing",
+        "tokens take as long to send as to receive, and communication at the ends of a chunk is not overlapped",
     ),
     (
         |question, plan| {
             setup(plan).tensor > 1 && exposes(question, plan, |rates| rates.tensor_exposed)
         },
-        "collectives of tensor groups are not overlapped with the products beside them",
+        "collectives of tensor groups are not overlapped with matrix products",
     ),
     (
         |question, plan| {
@@ -70,21 +70,21 @@ const RULES: [Rule; 23] = [
     ),
     (
         |_, plan| setup(plan).zero >= Zero::Gradients && replicas(plan) > 1,
-        "ZeRO 2 and 3 gather and reduce beside the passes of their own layers, a tenth of it exposed",
+        "ZeRO 2 and 3 overlap gathers and reductions with the passes of their own layers, a tenth of them exposed",
     ),
     (
         |question, plan| {
             let whole = setup(plan).zero < Zero::Gradients && replicas(plan) > 1;
             whole && !question.recipe.overlap_gradients
         },
-        "gradients are reduced behind the step: the data-parallel exchange is not overlapped",
+        "gradients are reduced after the step: the data-parallel exchange is not overlapped",
     ),
     (
         |question, plan| {
             let whole = setup(plan).zero < Zero::Gradients && replicas(plan) > 1;
             whole && question.recipe.overlap_gradients && !question.recipe.overlap_parameters
         },
-        "gradients are reduced beside the last backward alone, parameters gathered behind the step",
+        "the reduction of gradients overlaps the last backward alone, and parameters are gathered after the step",
     ),
     (
         |_, plan| plan.documents.as_ref().is_some_and(|own| own.dynamic.is_none()),
@@ -92,7 +92,7 @@ const RULES: [Rule; 23] = [
     ),
     (
         |_, plan| plan.documents.as_ref().is_some_and(|own| own.dynamic.is_some()),
-        "dealing context groups anew takes no time, and all begin a microbatch together",
+        "forming new context groups takes no time, and all groups begin a microbatch together",
     ),
     (
         |question, _| question.packed.is_some(),

@@ -23,5 +23,5 @@ pub(super) fn given_layout(plan: &Plan) -> Option<String> {
 pub fn dealt(plan: &Plan) -> Option<String> {
     let is_dealt = plan.finalist.costed().setup.split == Split::Searched;
     let layout = given_layout(plan).filter(|_| is_dealt)?;
-    Some(format!("its layers are dealt by search: layout = \"{layout}\""))
+    Some(format!("its layers are placed by the search: layout = \"{layout}\""))
 }

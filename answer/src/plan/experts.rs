@@ -85,8 +85,7 @@ impl AllToAllOverlap {
         let Self { hidden, exposed_ns, stretched_ns } = self;
         let [exposed, stretched] = [exposed_ns, stretched_ns].map(Nanos).map(format::time);
         format!(
-            "{} of the all-to-alls run beside compute: the mean stage waits {exposed} for the rest, and \
-             computes {stretched} longer for what runs beside it",
+            "{} of the all-to-alls are overlapped: the mean stage waits {exposed} for the rest, and computes {stretched} longer because of the overlap",
             format::percent(hidden),
         )
     }

@@ -195,7 +195,7 @@ search.pipeline = [1, 4]
 search.tensor = [1, 2]
 search.context = [1]
 search.schedule = [\"1f1b\", \"zb-v\"]
-search.software = \"as told\"
+search.software = \"as given\"
 ";
     // Replicas without a pipeline exchange more than those with one: half the network favours these.
     let said = answer(search).unwrap()["network"].as_str().unwrap().to_owned();

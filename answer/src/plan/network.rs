@@ -21,7 +21,8 @@ fn step_at(question: &Question, cluster: &Cluster, plan: &Plan, rate: f64) -> Op
     ground(question, &changed).again(&plan.finalist).ok().map(|one| one.step)
 }
 
-/// That another of `plans` on the cluster of `winner` would be the fastest with half or twice the network, if so. Plans
+/// That another of `plans` on the cluster of `winner` would be the fastest with half or twice the network, if so.
+/// Plans
 /// keep their orders.
 pub(super) fn hangs_on(question: &Question, plans: &[Plan], winner: &Plan) -> Option<String> {
     let cluster = &question.clusters[winner.cluster];
@@ -43,7 +44,7 @@ pub(super) fn hangs_on(question: &Question, plans: &[Plan], winner: &Plan) -> Op
         let gain = seconds(at(fastest)?) / seconds(step) - 1.0;
         (gain > APART).then(|| {
             format!(
-                "the order of these plans hangs on the network of {}, which is taken from its file: at {word} its \
+                "the order of these plans depends on the network of {}, which is from its file: at {word} its \
                  rate {} is {} faster than {}, the fastest here; measure it",
                 cluster.name(),
                 words(other),

@@ -159,7 +159,7 @@ fn share_streams(parts: &mut Vec<(&'static str, i64)>, streams: StreamTimes, tra
             _ => {}
         }
     }
-    parts.push(("compute slowed by all-to-alls beside it", signed(streams.stretched)));
+    parts.push(("compute slowed by overlapped all-to-alls", signed(streams.stretched)));
 }
 
 /// Times of the passes of `stage` in a step: layers, part by part, and the head.
@@ -174,7 +174,7 @@ fn of_passes(costed: &Costed, stage: usize) -> Vec<(&'static str, i64)> {
     let head: f64 = own.iter().map(|&chunk| costed.ends[chunk].sum()).sum();
     let shard = costed.apart.shards().get(stage).copied().unwrap_or_default();
     let head = (head * halves + seconds(shard.before + shard.after)) * microbatches;
-    // Host time is reported with the rest that is no kernel.
+    // Host time is reported with the rest that is not a kernel.
     let kernels = LayerPart::ALL.into_iter().filter(|part| *part != LayerPart::Host);
     let kernels = kernels.map(|part| (part.name(), whole(layers.of(part))));
     // Parts that a model or a set-up does not have are left out.

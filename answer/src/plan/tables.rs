@@ -41,7 +41,7 @@ pub fn setup(setup: &Setup) -> String {
         text += " even";
     }
     if setup.split == Split::Searched && setup.pipeline > 1 {
-        text += " dealt";
+        text += " searched";
     }
     if shares_vocabulary(setup) {
         text += " vocabulary";
@@ -92,7 +92,10 @@ pub fn legend(answer: &PlanAnswer) -> String {
             "full-N: those of the first N layers of each chunk are",
         ),
         (|one| one.split == Split::Even && one.pipeline > 1, "even: equal layers per chunk"),
-        (|one| one.split == Split::Searched && one.pipeline > 1, "dealt: layers dealt by search"),
+        (
+            |one| one.split == Split::Searched && one.pipeline > 1,
+            "searched: layers placed by the search",
+        ),
         (shares_vocabulary, "vocabulary: embedding and head on all stages"),
     ];
     let any = |has: fn(&Setup) -> bool| setups().any(has);
@@ -326,7 +329,8 @@ pub fn contingency(question: &Question, answer: &PlanAnswer, plan: &Plan) -> Str
     )
 }
 
-/// Days by tuned recipes and by the defaults of Megatron-LM, and whether the latter would take another plan: in words,
+/// Days by tuned recipes and by the defaults of Megatron-LM, and whether the latter would take another plan: in
+/// words,
 /// where the question does not say whose software runs.
 #[must_use]
 pub fn both_tunings(question: &Question, plans: &[Plan], winner: &Plan) -> Option<String> {
@@ -435,7 +439,8 @@ pub(crate) fn unmeasured_step(machine: &str) -> String {
     )
 }
 
-/// That nothing is measured on the devices of the plan to take, that no framework runs it, or that a cheaper one is left
+/// That nothing is measured on the devices of the plan to take, that no framework runs it, or that a cheaper one
+/// is left
 /// for that: a sentence each.
 #[must_use]
 pub fn doubts(question: &Question, plans: &[Plan], winner: &Plan) -> Vec<String> {
@@ -527,7 +532,7 @@ pub fn memory_budget(question: &Question) -> String {
     let MemoryBudget { error, cap, .. } = question.recipe.memory_budget;
     if let Some(cap) = cap {
         return format!(
-            "may use: the memory-cap of {}, as far as the device has it beside its reserve, without a margin for the \
+            "may use: the memory-cap of {}, within the device's memory less its reserve, without a margin for the \
              error of predictions",
             format::size(cap)
         );
@@ -603,7 +608,8 @@ pub fn frameworks(question: &Question, answer: &PlanAnswer) -> Vec<String> {
     said.into_iter().filter_map(line).collect()
 }
 
-/// The mark before the number of `plan`: that it is the one to take, that its odds of deadline and budget are too low,
+/// The mark before the number of `plan`: that it is the one to take, that its odds of deadline and budget are too
+/// low,
 /// or that it may not fit.
 #[must_use]
 pub fn mark(question: &Question, plan: &Plan, taken: bool) -> Option<char> {
@@ -621,9 +627,7 @@ pub const MARKS: &str = "error: 95 % of measured runs are in this range around t
 
 /// The definitions of the words in the tables.
 pub const DEFINITIONS: [&str; 6] = [
-    "*: on the Pareto front of days and dollars. >: the plan to take, the cheapest that meets deadline and budget with the \
-     odds that are asked for, on devices of which something is measured, or the one that needs least of those that cannot \
-     be told from it. Prices are assumptions of the machines' files",
+    "*: on the Pareto front of days and dollars. >: the plan to take, the cheapest that meets deadline and budget with the required odds, on devices with measurements; among plans within the error, the one that needs least. Prices are assumptions of the machines' files",
     "step: by the event engine, in which transfers share wires; error: 95 % of measured runs \
      are in this range around the prediction, unknown where nothing is measured on devices of this generation",
     "days, GPU-hours, dollars: the P50 step under the question's noise for all tokens, with checkpoints \

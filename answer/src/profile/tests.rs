@@ -116,7 +116,7 @@ fn the_file_says_the_same() {
         let text = profile.to_toml();
         assert_eq!(AnyProfile::parse(&text), Ok(AnyProfile::Trainer(Box::new(profile))), "{text}");
         for (from, to, message) in [
-            ("stages = 4", "stages = 3", "no pipeline of 3 stages"),
+            ("stages = 4", "stages = 3", "not a pipeline of 3 stages"),
             ("version = 1", "version = 3", "version 3"),
             ("kind = \"trainer\"", "kind = \"boat\"", "there are no profiles of kind `boat`"),
             ("half-width = 0.05", "half-width = 7.0", "half-width is 7"),

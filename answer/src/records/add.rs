@@ -56,7 +56,7 @@ impl Offer {
 /// in `folder` where they are better.
 ///
 /// # Errors
-/// If the file cannot be read, is no certificate, or is of no pipeline of the set.
+/// If the file cannot be read, is not a certificate, or is of no pipeline of the set.
 pub fn add(
     context: &Context<'_>,
     set: &RecordSet,

@@ -58,7 +58,7 @@ impl Checked {
 }
 
 /// Checks the records of `set` in `folder`. `files` are the names of all TOML files that lie there: one that is named after no
-/// pipeline is no record.
+/// pipeline is not a record.
 #[must_use]
 pub fn check(context: &Context<'_>, set: &RecordSet, folder: &Path, files: &[String]) -> Checked {
     let work = context.host().begin(set.instances.len() as u64, "records");

@@ -22,14 +22,14 @@ impl Credit {
     /// Puts the parts together.
     ///
     /// # Errors
-    /// If one is empty, long, or has a sign that would break the line; or if `date` is no date.
+    /// If one is empty, long, or has a sign that would break the line; or if `date` is not a date.
     pub fn new(by: &str, date: &str, program: &str) -> Result<Self, Diagnostic> {
         if !is_date(date) {
-            let message = format!("`{}` is no date", quote::clip(date));
+            let message = format!("`{}` is not a date", quote::clip(date));
             return Err(Diagnostic::new(message).with_help("write it as in 2026-11-30"));
         }
         if let Some(wrong) = [by, program].into_iter().find(|text| !fits(text)) {
-            let message = format!("`{}` cannot stand in a record", quote::clip(wrong));
+            let message = format!("`{}` is not allowed in a record", quote::clip(wrong));
             let cure = format!("give a name of 1 to {MOST} letters in one line, without `;`");
             return Err(Diagnostic::new(message).with_help(cure));
         }

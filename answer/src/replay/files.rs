@@ -50,7 +50,7 @@ pub(super) fn read(
     }
     let run = Run::new(trace).map_err(|fault| wrong(first, &fault))?;
     if skipped > 0 {
-        context.warn(format!("{skipped} events are no operations of a pipeline"));
+        context.warn(format!("{skipped} events are not operations of a pipeline"));
     }
     let (steps, ranks) = (run.steps().len(), run.dp_ranks().len());
     let operations = run.operations().len();

@@ -103,7 +103,10 @@ mod tests {
         assert!(known.step_ns < low && low < high && high < 2 * known.step_ns);
         assert!(known.measured && !unknown.measured);
         let [known, unknown] = [known, unknown].map(|one| format!("{:?}", one.sheet()));
-        assert!(known.contains("five of verl on H20") && !known.contains("nothing is measured"));
+        assert!(
+            known.contains("five published steps of verl on H20")
+                && !known.contains("nothing is measured")
+        );
         assert!(unknown.contains("nothing is measured on mi300x"), "{unknown}");
     }
 }

@@ -48,7 +48,8 @@ impl SearchAnswer {
         report::sheet(&self.rows).headed(&self.headline())
     }
 
-    /// How much shorter than the best published schedule each order is, and than any order can be: a line for each row; of
+    /// How much shorter than the best published schedule each order is, and than any order can be: a line for each
+    /// row; of
     /// many rows, in how many.
     #[must_use]
     pub fn headline(&self) -> String {
@@ -173,13 +174,14 @@ fn check_no_hardware(scenario: &Scenario) -> Result<(), Diagnostic> {
     let Some((setting, key)) = found else { return Ok(()) };
     let key = Some(key);
     let message =
-        "--ilp proves times of one step where no link is shared and nothing runs beside passes"
+        "--ilp proves times of one step where no link is shared and nothing overlaps passes"
             .to_owned();
     let cure = "leave out --ilp: the search says what bound is proved; or leave out the key";
     Err(scenario.error(setting, key, message).with_help(cure))
 }
 
-/// Checks that `flag`, which asks for a program or a proof, is asked for passes on one stream, of which nothing goes to
+/// Checks that `flag`, which asks for a program or a proof, is asked for passes on one stream, of which nothing
+/// goes to
 /// the host.
 ///
 /// # Errors

@@ -39,7 +39,7 @@ pub fn of<R: Read>(names: &[&str], rows: &mut Reader<R>) -> csv::Result<Vec<Colu
 
 fn is(value: &[u8], kind: ColumnKind) -> bool {
     let text = std::str::from_utf8(value).unwrap_or_default();
-    // Words such as nan and infinity are no numbers of an axis.
+    // Words such as nan and infinity are not numbers of an axis.
     let digits = text.trim_start_matches('-').starts_with(|c: char| c.is_ascii_digit());
     match kind {
         ColumnKind::Whole => digits && text.parse::<i64>().is_ok(),

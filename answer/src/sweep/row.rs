@@ -10,7 +10,7 @@ use sim::{Details, Replay};
 use question::case;
 use question::hardware::Hardware;
 use question::sweep::columns::{
-    Columns, DISTRIBUTIONS_COUNT, HARDWARE_COUNT, METRICS_COUNT, NOISE_FREE_COUNT,
+    self, Columns, DISTRIBUTIONS_COUNT, HARDWARE_COUNT, METRICS_COUNT, NOISE_FREE_COUNT,
 };
 use question::sweep::grid::{Grid, GridQuestion};
 use question::{Context, Diagnostic};
@@ -57,6 +57,20 @@ pub fn answer(
         Err(error) => add_failure(&mut line, columns, &question, &error),
     }
     line.end();
+}
+
+/// A row of the metrics of a sweep for each of `outcomes`, with its setting, below a header.
+#[must_use]
+pub fn of_outcomes(outcomes: &[Outcome]) -> Vec<u8> {
+    let names: Vec<&str> = ["setting"].into_iter().chain(columns::metrics()).collect();
+    let mut rows = (names.join(",") + "\n").into_bytes();
+    for outcome in outcomes {
+        let mut line = Line { rows: &mut rows };
+        line.text(outcome.case.setting.as_deref().unwrap_or_default());
+        add_metrics(&mut line, outcome);
+        line.end();
+    }
+    rows
 }
 
 fn skip_groups(line: &mut Line<'_>, columns: &Columns) {

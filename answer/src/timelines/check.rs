@@ -21,7 +21,7 @@ pub(super) fn whole(raw: Raw) -> Result<Recorded, String> {
     let schedule: Schedule = text.parse().map_err(|fault| format!("its order: {fault}"))?;
     let headers = usize::from(schedule.shape().has_shards());
     if schedule.shape().stages() + headers != order.order.len() {
-        return Err("its order has a stage that is no single line".to_owned());
+        return Err("its order has a stage that is not a single line".to_owned());
     }
     drop(text);
     let costs = costs.map(|costs| whole_costs(costs, &schedule)).transpose()?;
@@ -88,7 +88,7 @@ fn whole_costs(raw: RawCosts, schedule: &Schedule) -> Result<Costs, String> {
     if !microbatch_work.is_empty() {
         let one = |[forward, input, weight]: [f64; 3]| Work::new(forward, input, weight);
         let each: Option<Vec<Work>> = microbatch_work.into_iter().map(one).collect();
-        let each = each.ok_or("its work of a microbatch is no factor")?;
+        let each = each.ok_or("its work of a microbatch is not a factor")?;
         costs = costs.with_microbatch_work(MicrobatchWork::new(each));
     }
     costs.check(schedule.shape()).map_err(|fault| format!("its costs: {fault}"))?;

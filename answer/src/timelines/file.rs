@@ -97,7 +97,10 @@ impl<'de> Visitor<'de> for Keys<'_> {
 
 /// Reads the bytes of a file.
 pub(super) fn parse(bytes: &[u8]) -> Result<Recorded, String> {
-    let not_one = |error: serde_json::Error| format!("it is not a timeline: {error}");
+    let not_one = |error: serde_json::Error| match error.is_eof() {
+        true => "it is not a timeline: it is empty or cut off".to_owned(),
+        false => format!("it is not a timeline: {error}"),
+    };
     let Versioned { version } = serde_json::from_slice(bytes).map_err(not_one)?;
     if version != VERSION {
         return Err(format!("it has version {version} of the format, not {VERSION}"));

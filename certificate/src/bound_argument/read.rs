@@ -29,7 +29,7 @@ impl BoundArgument {
             _ => return refuse("it needs one stage"),
         };
         if from > via || (kind == Kind::Path && from == via) {
-            return refuse("the first stage must lie before the second");
+            return refuse("the first stage must come before the second");
         }
         if via >= count {
             return refuse("the pipeline has no such stage");

@@ -45,7 +45,7 @@ impl Log {
     /// The log of these nodes, pairs or leaves.
     ///
     /// # Errors
-    /// [`Refusal::Log`] if they are no tree, or too many.
+    /// [`Refusal::Log`] if they are not a tree, or too many.
     pub fn new(nodes: Vec<Option<[Pass; 2]>>) -> Result<Self, Refusal> {
         let refuse = |why| Err(Refusal::Log { why });
         if nodes.len() > MAX_WORDS {
@@ -54,7 +54,7 @@ impl Log {
         let mut open = 1u32;
         for node in &nodes {
             if open == 0 {
-                return refuse("something follows behind its last leaf");
+                return refuse("something follows its last leaf");
             }
             open = if node.is_some() { open + 1 } else { open - 1 };
         }

@@ -111,7 +111,7 @@ fn band(later: bool, [top, bottom]: [i32; 2]) -> Option<[i32; 2]> {
 pub(super) struct Numbers(BTreeMap<Kind, f64>);
 
 impl Numbers {
-    /// The numbers of `timeline`: a kind has numbers if the longest fits into nine of ten of its boxes.
+    /// The numbers of `timeline`: all kinds have them if the longest fits into nine of ten boxes of each kind, else none.
     pub(super) fn of(layout: &Layout, timeline: &Timeline) -> Self {
         let mut widths: BTreeMap<Kind, Vec<i32>> = BTreeMap::new();
         let mut digits = 1;
@@ -130,8 +130,11 @@ impl Numbers {
             let size = (width / canvas::width(&longest, 1.0)).min(most);
             (size >= least).then_some(size)
         };
-        let sizes = widths.into_iter().filter_map(|(kind, widths)| Some((kind, size(widths)?)));
-        Self(sizes.collect())
+        // Passes of no time have no box.
+        widths.values_mut().for_each(|widths| widths.retain(|&width| width > 0));
+        widths.retain(|_, widths| !widths.is_empty());
+        let sizes = widths.into_iter().map(|(kind, widths)| Some((kind, size(widths)?)));
+        Self(sizes.collect::<Option<_>>().unwrap_or_default())
     }
 
     /// The font size in a box of `kind` of that `height`, if it has a number.

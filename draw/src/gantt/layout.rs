@@ -18,6 +18,8 @@ const MIN_PLOT: f64 = 960.0;
 const PASS: f64 = 26.0;
 /// Charts that are taller, in pixels, have the axis above them, too.
 const TALL: i32 = 480;
+/// The most pixels that a picture of a given width is high: 240 mm, the text of a page, where rows can be low enough.
+const PAGE: f64 = 240.0 / 25.4 * 96.0;
 /// Boxes that are narrower than this have no edges of their own.
 const EDGED: i32 = 5;
 
@@ -64,7 +66,11 @@ impl Layout {
         let segments = charts.iter().any(Chart::has_segments);
         let tallest = if paired { 34 } else { 24 } + if segments { LANE } else { 0 };
         let tallest = pixel(f64::from(tallest) * (font / FONT).min(1.0));
-        let row = (720 / i32::try_from(stages).unwrap_or(i32::MAX)).clamp(3, tallest);
+        let room = match style.width {
+            None => 720 / i32::try_from(stages).unwrap_or(i32::MAX),
+            Some(_) => room_of_a_row(charts, font),
+        };
+        let row = room.clamp(3, tallest);
         let (edged, dense) = (pass >= f64::from(EDGED), pass < 1.0);
         let note = too_narrow(&durations, end as f64 / plot, dense);
         let (time, left) = (end as f64, left(font));
@@ -183,6 +189,13 @@ impl Layout {
     pub(super) fn letters(&self, anchor: HPos) -> Lettering {
         Lettering::new(self.font, anchor)
     }
+}
+
+/// The height of a row with which `charts` are no higher than a page, titles, legend and axis included.
+fn room_of_a_row(charts: &[Chart<'_>], font: f64) -> i32 {
+    let heads = charts.len() as f64 * (1.7 * font + 8.0) + 20.0 * font;
+    let rows: usize = charts.iter().map(|chart| chart.timeline.stages.len()).sum();
+    pixel((PAGE - heads) / rows.max(1) as f64 - 0.5)
 }
 
 /// The pixels of a short pass and the font size where a step is as long as so many short passes.

@@ -200,7 +200,9 @@ fn draw_axis(area: &Area<'_>, layout: &Layout, at: i32, side: Side) -> Result<()
     let right = layout.left + pixel(layout.plot);
     canvas::line(area, [(layout.left, at), (right, at)], canvas::INK, 1)?;
     let (unit, nanos) = unit(layout.time);
-    let step = step(layout.time / (layout.plot / (9.0 * layout.font)).floor().max(1.0));
+    // A tick for each nine letters, but four where five letters each suffice.
+    let ticks = |letters: f64| (layout.plot / (letters * layout.font)).floor();
+    let step = step(layout.time / ticks(9.0).max(ticks(5.0).min(4.0)).max(1.0));
     let away = |pixels: i32| if side == Side::Top { at - pixels } else { at + pixels };
     let text = 5 + layout.line() / 2;
     for tick in 0.. {

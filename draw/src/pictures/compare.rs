@@ -1,7 +1,7 @@
 //! A prediction above its measurement.
 
 use answer::compare::Comparison;
-use question::Diagnostic;
+use question::{Diagnostic, format};
 
 use crate::Width;
 use crate::gantt::Style;
@@ -13,7 +13,15 @@ use crate::gantt::Style;
 pub fn timelines(comparison: &Comparison<'_>, width: Option<Width>) -> Result<String, Diagnostic> {
     let titles = [comparison.predicted, comparison.measured]
         .map(|one| format!("{}, {} on {}", one.name, one.source.name(), one.device));
-    let titled: Vec<_> = titles.into_iter().zip(comparison.timelines()).collect();
-    let title = Some("Predicted above measured");
-    super::stages(&titled, &Style { title, width, ..Style::default() })
+    let timelines = comparison.timelines();
+    let figures = [0, 1].map(|at| {
+        let ends = timelines[at].stages.iter().flatten().map(|span| span.end);
+        format!("makespan {}", format::time(ends.max().unwrap_or_default()))
+    });
+    let titled: Vec<_> = titles.into_iter().zip(timelines).collect();
+    let title = format!("Predicted above measured: off by {}", format::percent(comparison.error()));
+    super::stages(
+        &titled,
+        &Style { title: Some(&title), figures: &figures, width, ..Style::default() },
+    )
 }

@@ -246,7 +246,7 @@ fn draw_panel(
     let axes = panels::draw_axes(cell, &panel.title, x, y.clone(), scatter.scale)?;
     let at = |mark: &Mark| panels::place(&axes, cell, &(mark.x, mark.y));
     let [left, right] = x.ends();
-    // What no point keeps is no part of the front.
+    // What no point keeps is not a part of the front.
     let front_end = panel.limit.map_or(right, |limit| limit.min(right));
     let steps = staircase(&panel.front(), (front_end, y.end));
     let steps: Vec<Point> = steps.iter().map(|point| panels::place(&axes, cell, point)).collect();
@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn stairs_go_down_to_each_point_and_then_across() {
-        assert_eq!(staircase(&[(1.0, 5.0)], (4.0, 9.0)), [], "a point is no line");
+        assert_eq!(staircase(&[(1.0, 5.0)], (4.0, 9.0)), [], "a point is not a line");
         let steps = staircase(&[(1.0, 5.0), (3.0, 2.0)], (4.0, 9.0));
         assert_eq!(steps, [(1.0, 9.0), (1.0, 5.0), (3.0, 5.0), (3.0, 2.0), (4.0, 2.0)]);
     }

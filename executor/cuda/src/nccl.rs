@@ -65,7 +65,7 @@ fn error(call: &'static str, result: nc::ncclResult_t, comm: nc::ncclComm_t) -> 
     failed(call, [what, last].join(" ").trim())
 }
 
-/// Checks that `result` is no failure: done, or in progress.
+/// Checks that `result` is not a failure: done, or in progress.
 fn begun(
     call: &'static str,
     result: nc::ncclResult_t,

@@ -41,7 +41,7 @@ pub enum DeviceError {
         message: String,
     },
     /// A value that a pass needs and that the caller never sent.
-    #[error("{what} is not at hand")]
+    #[error("{what} is not available")]
     NotAtHand {
         /// The value, or the kept activations of a pass.
         what: String,

@@ -22,7 +22,7 @@ pub use run::{
     MAX_TIMEOUT, P2pAction, Plan, PlanError, PlannedCopy, Rendezvous, RendezvousError, Sighting,
     Timed, Transfers, free_ports, join, join_directly, nanos_since, run, run_until,
 };
-/// Processes that meet over TCP, for runs that are no pipelines.
+/// Processes that meet over TCP, for runs that are not pipelines.
 pub mod tcp {
     pub use crate::run::{
         Connections, ProcessGroup, RendezvousSettings, init_process_group, take, write_all,

@@ -16,7 +16,7 @@ const PICOSECONDS: u64 = 1_000;
 /// Where rollout and training run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Placement {
-    /// On the same devices, one after the other.
+    /// On the same devices, in turn.
     Colocated,
     /// On devices of their own: the rollout of a step beside the training on the step before, which is one
     /// step off-policy.

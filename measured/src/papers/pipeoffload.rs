@@ -1,4 +1,4 @@
-//! PipeOffload: a pipeline alone beside tensor groups of 8, on the models of its table 2.
+//! PipeOffload: a pipeline alone against tensor groups of 8, on the models of its table 2.
 
 use pipeline::{Bytes, CopyTimes, Family, Footprint, Footprints, LayerLayout, Nanos};
 use plan::{
@@ -84,7 +84,8 @@ impl OffloadModel {
         Transformer::new(sizes).map_err(|error| error.to_string())
     }
 
-    /// Layers of each of `chunks`, as the authors deal them (`get_offset` of their legacy/model/transformer.py): one to
+    /// Layers of each of `chunks`, as the authors deal them (`get_offset` of their legacy/model/transformer.py):
+    /// one to
     /// each, but none to the last, which has the head, nor then to the first of them, as far as there are too few.
     fn dealt(&self, chunks: u64) -> Option<LayerLayout> {
         let none = chunks.checked_sub(self.layers)?;
@@ -92,7 +93,8 @@ impl OffloadModel {
         LayerLayout::of((0..chunks).map(|at| u64::from(has_one(at))).collect()).ok()
     }
 
-    /// The step of `family`, of interleaved chunks, on stages of `tensor` devices each, with sequence parallelism, and
+    /// The step of `family`, of interleaved chunks, on stages of `tensor` devices each, with sequence parallelism,
+    /// and
     /// as few chunks as leave at most one layer to each (section 5).
     ///
     /// Times are the planner's, with the paper's attention and network; sizes of activations and the host's link

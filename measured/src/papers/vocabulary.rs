@@ -50,7 +50,7 @@ impl Vocabulary {
     fn entries(&self) -> Result<u64, String> {
         let thousands = self.vocab.strip_suffix('k').and_then(|text| text.parse::<u64>().ok());
         let entries = thousands.and_then(|thousands| thousands.checked_mul(1000));
-        entries.ok_or_else(|| format!("the vocabulary {} is no number of thousands", self.vocab))
+        entries.ok_or_else(|| format!("the vocabulary {} is not a number of thousands", self.vocab))
     }
 
     /// Model FLOPs of an iteration as the paper counts them, section 6.1: b s h (72 h + 12 s) a

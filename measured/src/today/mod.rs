@@ -58,7 +58,7 @@ pub fn model(name: &str, sequence: u64, mtp: bool) -> Option<Result<Transformer,
 pub struct Today {
     figures: Vec<Figures>,
     constants: Vec<Refitted>,
-    /// Lines that are no runs of the planner's, and runs that no constant is fitted to.
+    /// Lines that are not runs of the planner's, and runs that no constant is fitted to.
     apart: Vec<Apart>,
     /// The errors after one layout was measured: all but those of ccl-bench, whose network the model does not know.
     pub(super) calibrated: Vec<CalibratedErrors>,

@@ -59,7 +59,7 @@ pub(super) struct Models(Vec<Line>);
 pub(super) struct Model<'a> {
     line: &'a Line,
     layers: u64,
-    /// The first so many layers have an MLP in place of experts.
+    /// The first so many layers have an MLP instead of experts.
     dense: u64,
 }
 

@@ -65,7 +65,7 @@ pub(super) struct Facts {
     pub(super) torchtitan: bool,
 }
 
-/// A line that is no run of the planner's, and why.
+/// A line that is not a run of the planner's, and why.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in super::super) struct Apart {
     /// Its place.
@@ -127,7 +127,7 @@ pub(super) fn read(
         return apart("devices and groups are not printed".to_owned());
     }
     if is_without_figures(row) {
-        return apart("it failed, and why is not told".to_owned());
+        return apart("it failed without a reason".to_owned());
     }
     let machine = on_its_network(source, machine);
     let model = model.cut_to(whole("layers", &row.layers, model.layers())?);
@@ -246,7 +246,7 @@ fn sizes(run: &Line<'_>) -> Result<Sizes, String> {
         }
     };
     if !batch.is_multiple_of(data * microbatch) {
-        return Err("global_batch is no multiple of the microbatches of all replicas".to_owned());
+        return Err("global_batch is not a multiple of the microbatches of all replicas".to_owned());
     }
     Ok(Sizes {
         gpus,
@@ -439,7 +439,7 @@ fn set_apart(source: Source, row: &Published, seconds: Option<f64>) -> Option<St
 /// All lines of the table at `path`.
 ///
 /// # Errors
-/// The first line that is no run.
+/// The first line that is not a run.
 pub(super) fn all(
     path: &std::path::Path,
     source: Source,

@@ -12,7 +12,7 @@ const HELD_OUT: &str = "\
 Held out: in ten folds by configuration, never by row, every step is predicted with constants that were
 fitted to the other nine; the median of five shuffles (seeds 0 to 4). Repeats of a configuration are never
 on both sides. What a table does not say of its runs is assumed (measured/src/today/assumptions.rs).
-Beside it, as they claim, for one machine and software each: SimuMax 5.6 %, Calculon 3.65 %, SimAI 1.9 %.";
+For comparison, the published claims for one machine and software each: SimuMax 5.6 %, Calculon 3.65 %, SimAI 1.9 %.";
 
 const CALIBRATED: &str = "\
 After calibration: each step is predicted once for each other layout of the same model, machine and number

@@ -246,7 +246,7 @@ pub struct About {
     pub needs: &'static str,
     /// Chunks per stage.
     pub chunks: Chunks,
-    /// Where the chunks lie.
+    /// Placement of chunks.
     pub placement: Placement,
     /// The effect of a memory limit.
     pub limit: LimitUse,
@@ -362,7 +362,8 @@ impl Family {
 
     /// The order of every stage for `problem`.
     ///
-    /// A memory limit shapes the order of the families that use it ([`LimitUse`]); the rest ignore it. Where the costs of the problem have times of R, those chunks recompute
+    /// A memory limit shapes the order of the families that use it ([`LimitUse`]); the rest ignore it. Where the
+    /// costs of the problem have times of R, those chunks recompute
     /// ([`Schedule::recomputing`]).
     ///
     /// # Errors

@@ -36,7 +36,7 @@ pub(super) fn schedule(problem: &Problem) -> Result<Schedule, Fault> {
     let (shape, segments) = (problem.shape(), problem.segments());
     let all = shape.microbatches();
     if !all.is_multiple_of(segments) {
-        let what = format!("whole microbatches: {all} is no multiple of {segments} segments");
+        let what = format!("whole microbatches: {all} is not a multiple of {segments} segments");
         return Err(Fault::Needs { family: ABOUT.name, key: "segments", what });
     }
     let orders = (0..shape.chunks()).map(|stage| order(shape, stage, segments));

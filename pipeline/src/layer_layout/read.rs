@@ -153,16 +153,16 @@ impl Builder {
             );
         }
         if self.has_loss {
-            return order("nothing may stand behind L, the loss, which ends the last chunk");
+            return order("nothing may follow L, the loss, which ends the last chunk");
         }
         match symbol {
             'E' if self.has_embedding || count > 1 => {
-                return order("E may stand there only once, in the first chunk");
+                return order("E may appear only once, in the first chunk");
             }
             'E' => self.has_embedding = true,
-            'L' if count > 1 => return order("L may stand there only once, in the last chunk"),
+            'L' if count > 1 => return order("L may appear only once, in the last chunk"),
             'L' => self.has_loss = true,
-            't' if !self.mtp.is_empty() => return order("t must stand before all m"),
+            't' if !self.mtp.is_empty() => return order("t must come before all m"),
             't' => (self.own, self.total) = (self.own + count, self.total + count),
             'm' => {
                 let chunk = self.layers.len();

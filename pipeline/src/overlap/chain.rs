@@ -83,7 +83,7 @@ impl Layer {
 }
 
 /// The segments of a chunk: what stands before its layers, the layers in model order, and what stands
-/// behind them. A forward goes up, a backward down. What is no layer stands outside the interleaving
+/// behind them. A forward goes up, a backward down. What is not a layer stands outside the interleaving
 /// of a pair.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Chain {

@@ -234,8 +234,7 @@ pub(super) fn run(items: &[Item<'_>], order: &[usize]) -> Result<Vec<[u128; 2]>,
         execution.advance(&program, &mut |step| times[step][1] = next);
     }
     if !execution.is_over() {
-        let what =
-            "the interleaving blocks: a segment waits for one that stands behind it on a stream";
+        let what = "the interleaving blocks: a segment waits for one that is after it on a stream";
         return Err(Fault::Interleaving { what: what.to_owned() });
     }
     Ok(times)

@@ -234,7 +234,7 @@ impl Execution {
             communication.filter(|running| running.held_until != HELD).map(|running| {
                 let own = own_work(&running, slow);
                 let held = running.held_until.saturating_sub(self.now);
-                // The wires count whole nanoseconds: less than one is no delay.
+                // The wires count whole nanoseconds: less than one is not a delay.
                 if held >= own.saturating_add(TICKS) { held } else { own }
             }),
         ]

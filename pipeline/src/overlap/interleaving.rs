@@ -1,4 +1,4 @@
-//! The order in which the segments of a pair come to the streams.
+//! The order in which the segments of a pair enter the streams.
 
 use std::fmt;
 use std::str::FromStr;
@@ -82,7 +82,7 @@ impl FromStr for Line {
                 _ => {
                     let word: String = word.chars().take(40).collect();
                     Err(wrong(format!(
-                        "`{word}` is no segment of an interleaving: write the beginning of its name and F, \
+                        "`{word}` is not a segment of an interleaving: write the beginning of its name and F, \
                          B or W, as in `cB aF eB dF eW dB eF cF aB aW`, or none, published or best"
                     )))
                 }
@@ -211,7 +211,7 @@ impl Line {
             };
             if !layers.any(named) {
                 let what = format!(
-                    "`{name}{}` of the interleaving is no segment of any layer",
+                    "`{name}{}` of the interleaving is not a segment of any layer",
                     part.letter()
                 );
                 return Err(Fault::Interleaving { what });

@@ -69,10 +69,10 @@ impl Part {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SegmentName(Box<str>);
 
-/// A text that is no name of a segment.
+/// A text that is not a name of a segment.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
-    "`{0}` is no name of a segment: write up to 24 small letters, digits and dashes, first a letter"
+    "`{0}` is not a name of a segment: write up to 24 small letters, digits and dashes, first a letter"
 )]
 pub struct SegmentNameError(String);
 
@@ -123,7 +123,7 @@ pub enum ContentionError {
     #[error("hold is a share of the compute, from 0 to 1")]
     Hold,
     /// Communication that beside compute is faster than alone, or more than sixty times as slow.
-    #[error("slow says how many times as long communication takes beside compute, from 1 to 60")]
+    #[error("slow is the factor on the time of overlapped communication, from 1 to 60")]
     Slow,
     /// A product above 1.
     #[error(

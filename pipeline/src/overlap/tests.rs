@@ -89,9 +89,9 @@ fn what_cannot_be_is_refused_by_name() {
     };
     for (line, what) in [
         ("", "published"),
-        ("cB aF 17", "`17` is no segment"),
+        ("cB aF 17", "`17` is not a segment"),
         ("cB aF eB dF eW dB eF cF aB", "does not name attentionW"),
-        ("cB aF eB dF eW dB eF cF aB aW zF", "`zF` of the interleaving is no segment"),
+        ("cB aF eB dF eW dB eF cF aB aW zF", "`zF` of the interleaving is not a segment"),
         ("cB dF eB aF eW dB eF cF aB aW", "segments of F in another order"),
         ("cB aF eW eB dF dB eF cF aB aW", "blocks"),
     ] {

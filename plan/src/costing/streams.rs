@@ -77,7 +77,7 @@ impl<'a> Costing<'a> {
     }
 }
 
-/// The chain of a chunk with the layers `runs`, whose passes take `whole` with all that is no layer.
+/// The chain of a chunk with the layers `runs`, whose passes take `whole` with all that is not a layer.
 fn chain(runs: &Runs, whole: PassTimes, contention: Contention) -> Result<Chain, Fault> {
     let mut layers = Vec::with_capacity(runs.len());
     for (segments, count) in runs {

@@ -3,7 +3,7 @@
 //! Least squares on the logarithm of predicted over measured: a step that is predicted twice too long
 //! counts as one that is predicted half as long as it was. An error beyond [`SOFT`] counts less than its
 //! square (soft L1, Charbonnier et al. 1997, *Deterministic Edge-Preserving Regularization in Computed
-//! Imaging*), for influences on a run that its row does not record are no error of a constant. Every
+//! Imaging*), for influences on a run that its row does not record are not an error of a constant. Every
 //! constant is drawn to its prior, which is counted or published by a measurement: where no row speaks,
 //! it stays there.
 //!
@@ -75,11 +75,11 @@ pub trait Steps: Sync {
 /// Why nothing was fitted.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum FitError {
-    /// A prior or a spread that is no positive number.
-    #[error("the prior or the spread of {0} is no positive number")]
+    /// A prior or a spread that is not a positive number.
+    #[error("the prior or the spread of {0} is not a positive number")]
     Prior(String),
-    /// A measured step that is no positive number.
-    #[error("measured step {0} is no positive time")]
+    /// A measured step that is not a positive number.
+    #[error("measured step {0} is not a positive time")]
     Measured(usize),
     /// A step that cannot be predicted.
     #[error("step {0} cannot be predicted")]
@@ -116,7 +116,7 @@ impl<'a> Fit<'a> {
     /// A fit of `parameters` to `observations`, whose steps `steps` predicts.
     ///
     /// # Errors
-    /// A prior, a spread or a measured time that is no positive number.
+    /// A prior, a spread or a measured time that is not a positive number.
     pub fn new(
         parameters: &'a [Parameter],
         observations: &'a [Observation],

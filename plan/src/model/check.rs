@@ -222,7 +222,7 @@ mod tests {
                 refusal(|it| (it.latent, it.kv_heads) = (Some(Latent { rotary: 8, ..latent }), 2)),
                 "kv-heads is 2, but latent attention makes keys for each of 4 heads",
             ),
-            (refusal(|it| it.mamba = Some(mamba)), "mamba-heads is 8, which is no multiple of"),
+            (refusal(|it| it.mamba = Some(mamba)), "mamba-heads is 8, which is not a multiple of"),
             (refusal(|it| it.linear = Some(linear)), "linear-value-heads is 6, which is no"),
             (
                 refusal(|it| it.linear = Some(Linear { key_size: 0, ..linear })),

@@ -19,7 +19,7 @@ pub enum ModelError {
         most: u64,
     },
     /// Query heads that cannot share the heads of keys and values.
-    #[error("heads is {heads}, which is no multiple of kv-heads, {kv_heads}")]
+    #[error("heads is {heads}, which is not a multiple of kv-heads, {kv_heads}")]
     KvHeads {
         /// Query heads.
         heads: u64,
@@ -27,7 +27,7 @@ pub enum ModelError {
         kv_heads: u64,
     },
     /// Heads, or groups of them, of which one number must divide the other.
-    #[error("{what} is {value}, which is no multiple of {of}, {divisor}")]
+    #[error("{what} is {value}, which is not a multiple of {of}, {divisor}")]
     Groups {
         /// Key of the number that must be a multiple.
         what: &'static str,
@@ -66,7 +66,7 @@ pub enum ModelError {
     #[error("the model has more than 2^56 parameters")]
     Parameters,
     /// The list of layer kinds has another length than the model.
-    #[error("kinds are told of {kinds} layers, but the model has {layers}")]
+    #[error("kinds are given for {kinds} layers, but the model has {layers}")]
     Kinds {
         /// Length of the list.
         kinds: usize,

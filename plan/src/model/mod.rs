@@ -73,7 +73,7 @@ pub struct Experts {
 }
 
 /// The sizes of a decoder-only model, as a user knows them. What most models have not is zero, `None` or
-/// empty in [`Sizes::default`], which is no model by itself.
+/// empty in [`Sizes::default`], which is not a model by itself.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Sizes {
     /// Layers, L.
@@ -96,7 +96,7 @@ pub struct Sizes {
     pub sequence: u64,
     /// Learned position embeddings; 0 where positions are rotated in.
     pub positions: u64,
-    /// Experts in place of one MLP.
+    /// Experts instead of one MLP.
     pub experts: Option<Experts>,
     /// Whether the head is the embedding, transposed.
     pub tied: bool,

@@ -167,7 +167,7 @@ fn larger_ranks_and_more_products_take_longer() {
     assert!(step(16, &["attention"]) < step(256, &["attention"]));
     assert!(step(16, &["linear_qkv"]) < step(16, &["attention"]));
     assert!(step(16, &["attention"]) < step(16, &["attention", "mlp"]));
-    // Three adapters in place of one.
+    // Three adapters instead of one.
     assert!(step(16, &["linear_qkv"]) < step(16, &["q_proj", "k_proj", "v_proj"]));
 }
 

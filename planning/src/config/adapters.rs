@@ -51,8 +51,9 @@ pub(super) fn of(file: &File<'_>, keys: &Map<String, Value>) -> Result<Option<Ow
     let refused =
         ["modules_to_save", "rank_pattern", "target_parameters", "trainable_token_indices"];
     if let Some(key) = refused.iter().find(|key| is_set(key)) {
-        let message =
-            format!("{key} trains weights beside adapters of one rank, which are not planned");
+        let message = format!(
+            "{key} trains weights in addition to adapters of one rank, which is not supported"
+        );
         return Err(file.wrong(key, message));
     }
     let rank = keys.get("r").and_then(Value::as_u64);
@@ -84,7 +85,7 @@ fn targets(file: &File<'_>, keys: &Map<String, Value>) -> Result<Targets, Diagno
         let known = Targets::named(own).ok_or_else(|| {
             let near = nearest::question(own, Targets::names());
             let message =
-                format!("{KEY} has {}, which is no product of a layer{near}", quote::clip(name));
+                format!("{KEY} has {}, which is not a product of a layer{near}", quote::clip(name));
             file.wrong(KEY, message)
         })?;
         targets = targets.and(known);

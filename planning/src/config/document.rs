@@ -62,7 +62,7 @@ impl<'de> Visitor<'de> for UniqueVisitor {
         while let Some(key) = map.next_key::<String>()? {
             let Unique(value) = map.next_value()?;
             if all.contains_key(&key) {
-                return Err(A::Error::custom(format!("{} stands twice", shown(&key))));
+                return Err(A::Error::custom(format!("{} appears twice", shown(&key))));
             }
             all.insert(key, value);
         }

@@ -37,7 +37,7 @@ pub(super) struct ExpertKeys {
     pub(super) shared_one: bool,
     /// Whether shared experts have a gate of their own.
     pub(super) shared_gate: bool,
-    /// The names of which layers have an MLP in place of experts.
+    /// The names of which layers have an MLP instead of experts.
     pub(super) dense: &'static [&'static str],
     pub(super) router_bias: RouterBias,
 }

@@ -256,7 +256,7 @@ const FAMILIES: &[Family] = &[
         harmless: "swiglu_alpha swiglu_limit",
         ..LLAMA
     },
-    // The bias that balances its experts is no parameter.
+    // The bias that balances its experts is not a parameter.
     Family {
         name: "glm4_moe_lite",
         experts: Some(ExpertKeys { router_bias: RouterBias::Never, ..DEEPSEEK_EXPERTS }),
@@ -446,7 +446,7 @@ const UNPLANNED: &[(&str, &str)] = &[
     ),
     (
         "mamba mamba2 falcon_mamba falcon_h1 jamba zamba zamba2 lfm2 rwkv recurrent_gemma",
-        "layers of a recurrent kind that is not Mamba-2 beside attention, MLPs and experts",
+        "layers of a recurrent kind that is not Mamba-2 together with attention, MLPs and experts",
     ),
     ("mllama mllama_text_model", "layers of cross-attention to images"),
 ];

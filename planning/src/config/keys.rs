@@ -7,7 +7,7 @@
 /// When a key that describes something that is not planned describes nothing.
 #[derive(Clone, Copy)]
 pub(super) enum Neutral {
-    /// Where its value is one of these, as JSON writes them. Null is no value at all.
+    /// Where its value is one of these, as JSON writes them. Null is not a value at all.
     Values(&'static [&'static str]),
     /// Where it is a number of tokens that no sequence exceeds, or switched off.
     Window,
@@ -42,7 +42,7 @@ const WINDOWS: &str = "attention in windows shorter than the sequence";
 /// Also the reason for a `layer_types` that lists no layer with a window.
 pub(super) const RECURRENT: &str = "layers of a recurrent kind, as Mamba and linear attention";
 const OTHER_PARTS: &str =
-    "encoders, cross-attention and other parts beside a stack of decoder layers";
+    "encoders, cross-attention and other parts outside the stack of decoder layers";
 const BLOCKS: &str = "blocks that this model_type is not known to have";
 const BIASES: &str = "biases that this model_type is not known to have";
 
@@ -160,7 +160,8 @@ pub(super) const HYBRID: &str = "attention_head_dim chunk_size conv_kernel expan
      num_logits_to_keep rescale_prenorm_residual residual_in_fp32 ssm_state_size time_step_floor \
      time_step_limit time_step_max time_step_min time_step_rank use_mamba_kernels";
 
-/// The keys of models with Mamba-2 or attention before an MLP or experts in each layer, as Granite 4 and Bamba have them.
+/// The keys of models with Mamba-2 or attention before an MLP or experts in each layer, as Granite 4 and Bamba
+/// have them.
 pub(super) const MAMBA: &str = "attention_bias attn_layer_indices attn_rotary_emb layer_types layers_block_type \
      mamba_chunk_size mamba_d_conv mamba_d_head mamba_d_state mamba_expand mamba_n_groups mamba_n_heads \
      num_experts_per_tok num_local_experts num_logits_to_keep position_embedding_type shared_intermediate_size \

@@ -83,7 +83,7 @@ fn object(file: &File) -> Result<Map<String, Value>, Diagnostic> {
         let place = place(text, error.line(), error.column());
         let wrong = match error.classify() {
             serde_json::error::Category::Data => error.to_string(),
-            _ => format!("this is no JSON: {error}"),
+            _ => format!("this is not JSON: {error}"),
         };
         Diagnostic::at(path, text, place, wrong)
     })?;

@@ -41,7 +41,7 @@ pub(super) fn of(
         match inner.get(&key) {
             Some(own) if *own == value => {}
             Some(own) if !own.is_null() => {
-                let message = format!("{} stands in text_config and beside it", shown(&key));
+                let message = format!("{} is both in text_config and outside it", shown(&key));
                 return Err(file.wrong(&key, message + ", and they differ"));
             }
             _ if is_of_text(&key) => {
@@ -56,7 +56,7 @@ pub(super) fn of(
     }
     let left_out = match left_out.is_empty() {
         true => "only text_config is read".to_owned(),
-        false => format!("only text_config is read; what stands beside it is not planned: {rest}"),
+        false => format!("only text_config is read; keys outside it are ignored: {rest}"),
     };
     Ok(Parts { keys: inner, vision, left_out: Some(left_out) })
 }

@@ -163,7 +163,7 @@ impl Reader<'_> {
         let devices = match (devices, setup.data, together) {
             (Some(devices), ..) => devices,
             (None, Some(data), Some(together)) => data.saturating_mul(together),
-            _ => return Err("neither devices nor data is told".to_owned().into()),
+            _ => return Err("neither devices nor data is given".to_owned().into()),
         };
         if !(1..=MAX_DEVICES).contains(&devices) {
             return Err(format!("{devices} devices: from 1 to {MAX_DEVICES}").into());
@@ -258,7 +258,7 @@ fn seconds(
         return Ok(seconds);
     }
     let rate: Option<f64> = line.value("tokens-per-s-per-gpu")?;
-    let rate = rate.ok_or("neither step-seconds nor tokens-per-s-per-gpu is told")?;
+    let rate = rate.ok_or("neither step-seconds nor tokens-per-s-per-gpu is given")?;
     Ok(number(recipe.batch) * number(model.sequence) / (rate * number(devices)))
 }
 

@@ -35,7 +35,7 @@ pub(super) struct Arguments {
     read: RefCell<BTreeSet<String>>,
     /// What is known of them.
     table: Cell<Option<&'static Table>>,
-    /// Names that a base of the file has set, which are no choice of its author.
+    /// Names that a base of the file has set, which are not a choice of its author.
     inherited: BTreeSet<String>,
     /// Names whose values are not read, each with the line that sets it, and whether it may be a plain value.
     unknown: BTreeMap<String, (u64, bool)>,
@@ -395,7 +395,8 @@ impl Arguments {
             let clean = value.replace('_', "");
             // Tables may write whole numbers as 1.0.
             let clean = clean.strip_suffix(".0").unwrap_or(&clean);
-            let wrong = || Wrong::new(name, format!("{} is no whole number", quote::clip(&value)));
+            let wrong =
+                || Wrong::new(name, format!("{} is not a whole number", quote::clip(&value)));
             clean.parse::<u64>().map_err(|_| wrong())
         };
         self.text(name)?.map(parsed).transpose()
@@ -418,7 +419,7 @@ impl Arguments {
     pub(super) fn number(&self, name: &str) -> Result<Option<f64>, Wrong> {
         let parsed = |value: String| {
             let number = value.parse::<f64>().ok().filter(|number| number.is_finite());
-            let wrong = || Wrong::new(name, format!("{} is no number", quote::clip(&value)));
+            let wrong = || Wrong::new(name, format!("{} is not a number", quote::clip(&value)));
             number.ok_or_else(wrong)
         };
         self.text(name)?.map(parsed).transpose()
@@ -432,7 +433,7 @@ impl Arguments {
     }
 }
 
-/// A value that is no table, as text.
+/// A value that is not a table, as text.
 fn scalar(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

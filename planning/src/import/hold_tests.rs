@@ -85,7 +85,7 @@ fn read_all(name: &str, text: &str) {
 
 #[test]
 fn readers_hold() {
-    #[allow(clippy::disallowed_methods)] // How many cases a test tries is no question.
+    #[allow(clippy::disallowed_methods)] // How many cases a test tries is not a question.
     let times = std::env::var("DEBUBBLE_CASES").map_or(1, |times| times.parse::<usize>().unwrap());
     let body = move || {
         let mut draw = Draw(0x2545_f491_4f6c_dd1d);

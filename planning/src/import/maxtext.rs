@@ -188,13 +188,13 @@ fn batch(
     };
     let samples = each * devices as f64;
     if !(0.5..1e15).contains(&samples) {
-        return Err(wrong(format!("{each} samples of {devices} devices are no batch")));
+        return Err(wrong(format!("{each} samples of {devices} devices are not a batch")));
     }
     let samples = samples.round() as u64;
     let parts = replicas.saturating_mul(pieces);
     if samples < parts || !samples.is_multiple_of(parts) {
         return Err(wrong(format!(
-            "{samples} samples of {devices} devices are no multiple of {replicas} replicas x {pieces} microbatches"
+            "{samples} samples of {devices} devices are not a multiple of {replicas} replicas x {pieces} microbatches"
         )));
     }
     setup.microbatch = Some(samples / parts);

@@ -176,7 +176,7 @@ const KINDS: &str = "give a launch script of Megatron-LM, a log with a printed c
                      experiment of Primus, a recipe of Megatron-Bridge, NeMo or torchtitan, a \
                      configuration of MaxText, or JSON of SimuMax or Calculon";
 
-/// Whether `text` of the file `path` is no question of the planner, but of a kind that [`read`] reads.
+/// Whether `text` of the file `path` is not a question of the planner, but of a kind that [`read`] reads.
 #[must_use]
 pub fn is_known(context: &Context<'_>, path: &Path, text: &str) -> bool {
     is_of_a_format(&Source::new(context, path, text))

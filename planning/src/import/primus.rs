@@ -66,7 +66,7 @@ pub(super) fn of_experiment(source: &Source<'_>, given: &Given) -> Result<Import
         Some(_) => None,
         None => Some(named(source, text("model"), &mut notes)?),
     };
-    // Values that all language models share are no choice of the author of one.
+    // Values that all language models share are not a choice of the author of one.
     let shared = preset(source, ("models", framework, SHARED), given)?;
     let mut shared = shared.unwrap_or_else(|| Value::Object(Map::new()));
     let of_model = of_model.map(|mut own| {
@@ -179,12 +179,14 @@ fn named(
 ) -> Result<SizesDocument, Diagnostic> {
     let stem = preset.trim_end_matches(".yaml").trim_end_matches("-fp8");
     let Some(sizes) = models::named(stem) else {
-        let why =
-            format!("model: {} is not beside it, and no model is called so", quote::clip(preset));
-        let cure = "put the presets of Primus beside it as in its repository, or give --model";
+        let why = format!(
+            "model: {} is not in the same folder, and no model has this name",
+            quote::clip(preset)
+        );
+        let cure = "put the presets of Primus next to it as in its repository, or give --model";
         return Err(source.wrong(&why).with_help(cure));
     };
-    notes.push(format!("{} is not beside the file: the sizes are those that the authors of the model publish, the rest is as Primus' presets have it by default", quote::clip(preset)));
+    notes.push(format!("{} is not next to the file: the sizes are those that the authors of the model publish, the rest is as Primus' presets have it by default", quote::clip(preset)));
     Ok(sizes)
 }
 

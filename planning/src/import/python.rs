@@ -73,7 +73,7 @@ pub(super) fn literal(text: &str) -> Result<Tree, String> {
     let mut reader = Reader::new(&[], 0);
     let read =
         lines.first().and_then(|line| reader.read(&line.tokens)).filter(|_| lines.len() == 1);
-    Ok(read.map(|value| reader.tree(&value, 0, &mut 0)).ok_or("it is no table")?)
+    Ok(read.map(|value| reader.tree(&value, 0, &mut 0)).ok_or("it is not a table")?)
 }
 
 /// Gives `take` the keys of `tree` with dots between, each with its value, or the line where it is not read.
@@ -133,7 +133,7 @@ pub(super) fn of_keys(
     let recipe = Recipe { name: name.to_owned(), tree, is_dump: true };
     match is_configuration(&recipe.tree) {
         true => question(source, &recipe, given),
-        false => Err(source.wrong("it is no configuration of a training run that is known")),
+        false => Err(source.wrong("it is not a configuration of a training run that is known")),
     }
 }
 

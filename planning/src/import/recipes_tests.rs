@@ -361,7 +361,7 @@ fn presets_of_primus_are_read_where_they_lie() {
     assert_eq!(imported.left_out, ["pp"]);
     let unknown = experiment("megatron", "nobody.yaml", "micro_batch_size: 1\n");
     let wrong = read_named(("a.yaml", &unknown), &[], &given).err().unwrap();
-    assert!(wrong.message.contains("nobody.yaml is not beside it"), "{}", wrong.message);
+    assert!(wrong.message.contains("nobody.yaml is not in the same folder"), "{}", wrong.message);
 }
 
 #[test]

@@ -40,7 +40,7 @@ impl<'a> Source<'a> {
         Self { path, text, context, tree: OnceCell::new(), printed: OnceCell::new() }
     }
 
-    /// The tree of keys; null for a text that is no TOML, JSON or YAML.
+    /// The tree of keys; null for a text that is not TOML, JSON or YAML.
     pub(super) fn tree(&self) -> &Value {
         &self.parsed().value
     }
@@ -62,7 +62,7 @@ impl<'a> Source<'a> {
     /// The tree of the YAML file `name` in the folder `folder`. `None` if there is none.
     ///
     /// # Errors
-    /// If it is no YAML.
+    /// If it is not YAML.
     pub(super) fn beside(&self, folder: &Path, name: &str) -> Result<Option<Value>, Diagnostic> {
         let path = folder.join(name);
         let ends = |ending| name.ends_with(ending);
@@ -174,7 +174,7 @@ impl<'a> Source<'a> {
         let tree = self.parsed();
         let message = match tree.error.as_ref().filter(|_| of_yaml(self.path)) {
             Some(error) => error.clone(),
-            None => "it is no configuration of a training run that is known".to_owned(),
+            None => "it is not a configuration of a training run that is known".to_owned(),
         };
         self.wrong(&message).with_help(kinds)
     }
@@ -196,6 +196,6 @@ fn parse(text: &str) -> Tree {
     }
     match cfg!(feature = "recipes") {
         true => yaml::parse(text).map_or_else(none, |value| tree(value, false)),
-        false => none("it is no TOML or JSON".to_owned()),
+        false => none("it is not TOML or JSON".to_owned()),
     }
 }

@@ -117,7 +117,7 @@ fn what_only_a_run_knows_is_asked_for() {
     assert_eq!(imported.document.cluster[0].devices, Some(vec![64]));
     for (from, to, says) in [
         ("--vocab_size 128256", "", "--vocabulary"),
-        ("--global-batch-size 128", "--global-batch-size many", "no whole number"),
+        ("--global-batch-size 128", "--global-batch-size many", "not a whole number"),
         ("--seq-length=8192", "", "is missing"),
     ] {
         let wrong = refused(&SCRIPT.replace(from, to));
@@ -151,8 +151,8 @@ fn experts_stand_in_the_layers_of_their_pattern() {
     assert_eq!(of("[1]*32"), (None, None, None, 1));
     assert_eq!(of("'([0,1]*16)'"), (None, Some(2), Some(14336), 1));
     assert_eq!(of("2"), (None, Some(2), Some(14336), 2));
-    assert!(refused(&moe("'[0]*1+[1]*3+[0]*28'")).contains("no pattern of layers"));
-    assert!(refused(&moe("'[1]*99999999999'")).contains("no pattern of layers"));
+    assert!(refused(&moe("'[0]*1+[1]*3+[0]*28'")).contains("not a pattern of layers"));
+    assert!(refused(&moe("'[1]*99999999999'")).contains("not a pattern of layers"));
 }
 
 #[test]

@@ -43,9 +43,10 @@ const BESIDE: [(&str, bool, &str); 3] = [
 pub struct StageTimes {
     /// Stages, chunks of each, and microbatches of the last iteration.
     pub shape: Shape,
-    /// Where the chunks lie.
+    /// Placement of chunks.
     pub placement: Placement,
-    /// By stage, F and the whole backward of a chunk for a microbatch, once for each time that timers were printed, in
+    /// By stage, F and the whole backward of a chunk for a microbatch, once for each time that timers were
+    /// printed, in
     /// nanoseconds.
     pub passes: Vec<[Vec<u64>; 2]>,
     /// What the times hold and what is not known, a sentence each.
@@ -173,7 +174,7 @@ impl Reader<'_> {
         let read = rank.trim().parse().ok().filter(|rank| *rank < MOST_RANKS);
         match read.zip(number(time).filter(|time| *time < LONGEST)) {
             Some((rank, time)) => drop(open.times[which].insert(rank, time)),
-            None => return Err(self.wrong(place, "this is no time of a rank").with_help(TIMED)),
+            None => return Err(self.wrong(place, "this is not a time of a rank").with_help(TIMED)),
         }
         Ok(())
     }
@@ -247,7 +248,7 @@ impl Layout {
             None | Some("None") => Ok(None),
             Some(text) => match text.parse::<u32>() {
                 Ok(own) if own > 0 => Ok(Some(u64::from(own))),
-                _ => Err(format!("{name} is no number from 1 on")),
+                _ => Err(format!("{name} is not a number from 1 on")),
             },
         };
         let need = |name: &str| get(name)?.ok_or_else(|| format!("{name} is missing"));
@@ -276,7 +277,9 @@ impl Layout {
         let (batch, samples) = (batch.unwrap_or(self.batch), self.samples);
         let is_whole = batch > 0 && batch.is_multiple_of(samples);
         let why = || {
-            format!("a batch of {batch} is no number of microbatches of {samples} in all replicas")
+            format!(
+                "a batch of {batch} is not a number of microbatches of {samples} in all replicas"
+            )
         };
         is_whole.then(|| batch / samples).ok_or_else(why)
     }
@@ -330,7 +333,7 @@ fn notes(arguments: &BTreeMap<String, String>, layout: &Layout) -> Vec<String> {
     let beside: Vec<String> = beside.map(|(name, _, what)| format!("{what} ({name})")).collect();
     if !beside.is_empty() {
         notes.push(format!(
-            "times of passes may hold what runs beside them, for these timers end when the device is idle: {}; a run \
+            "times of passes may include overlapped work, since these timers end when the device is idle: {}; a run \
              without it has the passes alone",
             beside.join(", ")
         ));

@@ -393,7 +393,7 @@ impl Reader<'_> {
         ];
         if keys.pipeline > 1 && dealt.iter().any(|key| self.arguments.has_prefix(&name(key))) {
             self.note(format!(
-                "layers are dealt to stages evenly, not as the {} says",
+                "layers are divided evenly among stages, not as the {} says",
                 self.kind()
             ));
         }
@@ -531,7 +531,8 @@ impl Reader<'_> {
         }
         if self.flag("actor-rollout-ref.rollout.enforce-eager", false)? {
             said.push(
-                "engines run without CUDA graphs: a larger --step-latency stands for it".to_owned(),
+                "engines run without CUDA graphs: a larger --step-latency accounts for it"
+                    .to_owned(),
             );
         }
         if self.flag("actor-rollout-ref.rollout.multi-turn.enable", false)? {

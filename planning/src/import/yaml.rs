@@ -15,7 +15,7 @@ const OF_A_PART: usize = 64;
 /// The first document of `text`.
 ///
 /// # Errors
-/// If it is no YAML, nests too deeply, or its aliases make too much of it.
+/// If it is not YAML, nests too deeply, or its aliases make too much of it.
 pub(super) fn parse(text: &str) -> Result<Value, String> {
     let mut tree = Tree::default();
     for event in Parser::new_from_str(text) {

@@ -371,7 +371,7 @@ impl Reader<'_> {
         assumed.retain(|one| !one.starts_with("`sequence`"));
         if !model.layers.is_multiple_of(chunks) {
             assumed.push(format!(
-                "{} layers are dealt to {chunks} chunks as evenly as they can be",
+                "{} layers are divided among {chunks} chunks as evenly as possible",
                 model.layers
             ));
         }

@@ -4,7 +4,7 @@ use pipeline::LayerLayout;
 use question::keys::table::{Lists, keys};
 
 keys! {
-    /// One set-up, whose step and memory are told with all their parts, in place of a search.
+    /// One set-up, with all parts of its step and memory, instead of a search.
     pub struct SetupDocument: "", Lists::OfValues;
 
     /// The tensor-parallel degree [default: 1].

@@ -28,7 +28,7 @@ impl Reader<'_> {
         ];
         let mut ways = ways.into_iter().flatten();
         if let (Some(way), Some(other)) = (ways.next(), ways.next()) {
-            let message = format!("{way} and {other} both say how layers are dealt");
+            let message = format!("{way} and {other} both place layers");
             return Err(self.wrong(&key(other), message).with_help("take one of them out"));
         }
         let Some(way) = uneven.or(given.layout.is_some().then_some("layout")) else {
@@ -132,7 +132,8 @@ impl Reader<'_> {
             _ => middle,
         };
         if let Some(odd) = (0..stages).map(of_stage).find(|layers| !layers.is_multiple_of(chunks)) {
-            let message = format!("{odd} layers of a stage cannot be dealt to {chunks} chunks");
+            let message =
+                format!("{odd} layers of a stage cannot be divided among {chunks} chunks");
             return fail(message, "give other numbers, or write a layout");
         }
         let all = stages.saturating_mul(chunks);

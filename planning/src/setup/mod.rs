@@ -58,7 +58,7 @@ impl Reader<'_> {
         };
         if self.document.search != search {
             let message = "a question has one set-up, [setup], or several, [search]";
-            let cure = "take one of the two out; of [search], memory-cap may stay beside [setup]";
+            let cure = "take one of the two out; of [search], memory-cap may stay with [setup]";
             return Err(self.wrong("search", message.to_owned()).with_help(cure));
         }
         let asked = self.asked(document, model)?;

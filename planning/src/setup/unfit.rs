@@ -25,7 +25,7 @@ impl Reader<'_> {
             Unfit::Mixed => Blame {
                 keys: &["pipeline"],
                 message: format!(
-                    "{} stages cannot be dealt to the kinds of devices of {}",
+                    "{} stages cannot be divided among the kinds of devices of {}",
                     setup.pipeline,
                     inputs.cluster.name()
                 ),
@@ -72,7 +72,7 @@ fn devices(setup: &Setup, inputs: &Inputs<'_>) -> Blame {
     let cure = match has.is_multiple_of(group) {
         true => format!("write data = {}, or take data out", has / group),
         false => format!(
-            "tensor x pipeline x context is {group}: give so many devices times the replicas"
+            "tensor x pipeline x context is {group}: give that number of devices times the replicas"
         ),
     };
     Blame { keys: &["data", "pipeline", "tensor", "context"], message, cure }
@@ -155,7 +155,7 @@ fn batch(setup: &Setup, inputs: &Inputs<'_>) -> Blame {
     Blame {
         keys: &["microbatch", "data"],
         message: format!(
-            "batch is {batch}, no multiple of microbatch {} x data {}",
+            "batch is {batch}, not a multiple of microbatch {} x data {}",
             setup.microbatch, setup.data
         ),
         cure: format!("write batch = {near}, or fewer replicas or samples of a microbatch"),

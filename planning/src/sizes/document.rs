@@ -66,7 +66,7 @@ keys! {
     shared_gate: Option<bool>, label: "Gate of shared experts";
     /// Whether the router has a bias, learned or for balance [default: no bias].
     router_bias: Option<bool>, label: "Bias of the router";
-    /// The first layers that have an MLP in place of experts [default: none].
+    /// The first layers that have an MLP instead of experts [default: none].
     dense_layers: Option<u64>, label: "Dense layers at the start";
     /// Every how many layers one has experts, where the others have an MLP [default: all have].
     experts_every: Option<u64>, label: "Layers per expert layer";

@@ -30,7 +30,7 @@ impl Reader<'_> {
             (Some(_), None) => Mixer::Full,
             (None, Some(_)) => Mixer::Linear,
             (None, None) if given.full_every.is_some() => {
-                let message = "full-every is told, but neither window nor linear-key-heads";
+                let message = "full-every is given, but neither window nor linear-key-heads";
                 return Err(self.wrong("full-every", message.to_owned()));
             }
             (None, None) => Mixer::Full,
@@ -86,7 +86,7 @@ impl Reader<'_> {
         };
         let kinds = pattern.chars().map(kind).collect::<Result<Vec<_>, _>>()?;
         if given.experts.is_some() && kinds.iter().all(|kind| kind.ffn != Ffn::Experts) {
-            let message = "experts is told, but no layer has them: pattern has no E".to_owned();
+            let message = "experts is given, but no layer has them: pattern has no E".to_owned();
             return Err(self.wrong("experts", message));
         }
         self.widths(given, &kinds)?;
@@ -99,12 +99,12 @@ impl Reader<'_> {
         let is_mixed = has(Ffn::Experts) && has(Ffn::Dense);
         match (is_mixed, given.dense_ffn) {
             (true, None) => {
-                let message = "dense-ffn is missing: some layers have an MLP in place of experts";
+                let message = "dense-ffn is missing: some layers have an MLP instead of experts";
                 let cure = "write the width of their MLP: dense-ffn = 18432";
                 Err(self.wrong("experts", message.to_owned()).with_help(cure))
             }
             (false, Some(_)) => {
-                let message = "dense-ffn is told, but all layers are alike: ffn is their width";
+                let message = "dense-ffn is given, but all layers are alike: ffn is their width";
                 Err(self.wrong("dense-ffn", message.to_owned()))
             }
             _ => Ok(()),

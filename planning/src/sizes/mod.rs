@@ -121,7 +121,7 @@ impl Reader<'_> {
             }
             (None, None) if given.latent_query.is_none() => Ok(None),
             (None, None) => {
-                let message = "latent-query is told, but not latent-keys".to_owned();
+                let message = "latent-query is given, but not latent-keys".to_owned();
                 let cure =
                     "latent attention makes keys and values of a latent too: latent-keys = 512";
                 Err(self.wrong("latent-query", message).with_help(cure))
@@ -200,7 +200,7 @@ impl Reader<'_> {
     /// Checks that none of `keys` is given: they describe nothing, because of `why`.
     fn none_of(&self, keys: &[(&str, Option<u64>)], why: &str) -> Result<(), Diagnostic> {
         match keys.iter().find(|(_, value)| value.is_some()) {
-            Some((key, _)) => Err(self.wrong(key, format!("{key} is told, but {why}"))),
+            Some((key, _)) => Err(self.wrong(key, format!("{key} is given, but {why}"))),
             None => Ok(()),
         }
     }

@@ -140,7 +140,7 @@ impl Document {
         let read = |one| read_quantity(one, half_width);
         let (stages, chunks) = (*self.stages.get_ref(), self.chunk.get_ref().len());
         if stages == 0 || !chunks.is_multiple_of(stages) || chunks == 0 {
-            let message = format!("{chunks} chunks are no pipeline of {stages} stages");
+            let message = format!("{chunks} chunks are not a pipeline of {stages} stages");
             return fail(self.stages.span(), message);
         }
         if chunks as u64 > pipeline::MAX_CHUNKS {

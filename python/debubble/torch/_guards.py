@@ -192,7 +192,7 @@ class _Prepared:
         return InputError.with_help(message, "build stages and schedule anew", "stages")
 
 
-#: Keywords of a step that are no inputs of the model.
+#: Keywords of a step that are not inputs of the model.
 _NO_INPUTS = ("target", "target_mbs", "losses", "return_outputs", "loss_kwargs", "finalize_gradients")
 
 

@@ -299,7 +299,7 @@ class _Tape:
         return self._probes and len(self._steps) > self.probed * _STEPS_PER_PROBE
 
     def _probe(self, run: Any, *args: Any, **keywords: Any) -> Any:
-        """Runs a step in which each split backward is whole: it is no step of the order."""
+        """Runs a step in which each split backward is whole: it is not a step of the order."""
         self._whole, self._joined = True, set()
         self._clock.begin()
         try:

@@ -112,7 +112,7 @@ def stages_in(schedule: Any) -> list[Any]:
 
     Raises:
         InputError: If PyTorch is missing or too old.
-        TypeError: If it is no schedule of torch.
+        TypeError: If it is not a schedule of torch.
     """
     torch()
     stages = getattr(schedule, "_stages", None) or [getattr(schedule, "_stage", None)]

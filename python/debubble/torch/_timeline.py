@@ -69,7 +69,7 @@ def put_together(name: str, parts: Sequence[Part], clocks: Sequence[Offset]) -> 
     """The recording of all ranks, whose clocks were apart as `clocks` says.
 
     Raises:
-        InputError: If ranks recorded different steps, or the passes are no order that debubble knows.
+        InputError: If ranks recorded different steps, or the passes are not an order that debubble knows.
     """
     _agree(parts)
     steps = [_aligned(step, clocks) for step in zip(*(part.steps for part in parts))]
@@ -78,7 +78,7 @@ def put_together(name: str, parts: Sequence[Part], clocks: Sequence[Offset]) -> 
     try:
         schedule = Schedule.from_text("\n".join(lines), name)
     except InputError as error:
-        message = f"the passes that were recorded are no order that debubble knows: {error.message}"
+        message = f"the passes that were recorded are not an order that debubble knows: {error.message}"
         raise InputError(message, message=message) from error
     homes = {chunk: rank for rank, part in enumerate(parts) for chunk in part.chunks}
     hops = _Hops(homes, [[ran.passes for ran in step] for step in steps])
@@ -234,7 +234,7 @@ def _step(
     made = hops.made([ran.passes for ran in step])
     found: dict[str, Any] = {"began_ns": begin - origin, "stages": []}
     losses = [ran.loss for ran in step if ran.loss is not None]
-    # JSON has no word for what is no number.
+    # JSON has no word for what is not a number.
     if losses and abs(losses[0]) < float("inf"):
         found["loss"] = losses[0]
     for rank, ran in enumerate(step):

@@ -86,7 +86,8 @@ fn check_replicas(
     let replicas = setting.keys.replicas.unwrap_or(REPLICAS);
     let (fewest, name) = (statistic.fewest(), name(statistic));
     if replicas < fewest {
-        let message = format!("{name} cannot be told from {replicas} replicas: at least {fewest}");
+        let message =
+            format!("{name} cannot be estimated from {replicas} replicas: at least {fewest}");
         let cure = format!("leave out --replicas, which gives {REPLICAS}, or ask for more");
         return Err(scenario.error(setting, Some("replicas"), message).with_help(cure));
     }

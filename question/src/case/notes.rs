@@ -152,8 +152,7 @@ fn of_streams(keys: &Keys) -> Option<String> {
     let beside = keys.chain_measured == Some(Measured::Beside);
     (keys.has_chain() && interleaves && keys.contention.is_none() && !beside).then(|| {
         "overlapped communication is taken to slow no compute, which flatters it: measured steps of \
-         Megatron-LM on H100 took 7 to 27 % longer than so foretold; give --contention (megatron-hopper is \
-         fitted to those), or --chain-measured beside where the times have it in them"
+         Megatron-LM on H100 took 7 to 27 % longer than predicted without it; give --contention (megatron-hopper is fitted to those), or --chain-measured beside if the times include it"
             .to_owned()
     })
 }

@@ -55,23 +55,24 @@ keys! {
     frozen_encoder: bool, label: "Frozen encoder", heading: ENCODER;
     /// Layers of the encoder, between which its passes are cut [default: those of its config, otherwise 24]
     encoder_layers: Option<u64>, label: "Layers of the encoder", value: "N", heading: ENCODER;
-    /// Work of the encoder for each microbatch over that whose times are given, as in 1,0,2.5: unequal numbers of
+    /// Work of the encoder for each microbatch relative to the one whose times are given, as in 1,0,2.5: unequal
+    /// numbers of
     /// images
     encoder_work: Option<Vec<WorkFactor>>, label: "Work of each microbatch", value: "FACTOR,..", heading: ENCODER;
     /// How long the output of the encoder takes to the first stage, and its gradient back, where it runs on another
     /// one in bubbles [default: as --hop]
     encoder_transfer: Option<Nanos>, label: "Transfer to the first stage", value: "TIME", heading: ENCODER;
-    /// Where the encoder lies: first-stage, own-stages, spread or bubbles [default: all four]
+    /// Placement of the encoder: first-stage, own-stages, spread or bubbles [default: all four]
     placement: Option<Vec<EncoderPlacement>>, label: "Placement", value: "WHERE,..", heading: PLACEMENT;
     /// Stages that --placement own-stages gives to the encoder, of all of them [default: those of the shortest step]
     own_stages: Option<u64>, label: "Stages of the encoder", value: "N", heading: PLACEMENT;
-    /// Bytes that a stage holds for one microbatch from F to B
+    /// Activation bytes of a microbatch on a stage, from F to B
     activation: Option<Bytes>, label: "Activations of a stage", value: "SIZE", heading: MEMORY;
-    /// Bytes that the encoder, all its layers, holds for one microbatch from forward to backward
+    /// Activation bytes of a microbatch in all layers of the encoder, from forward to backward
     encoder_activation: Option<Bytes>, label: "Activations of the encoder", value: "SIZE", heading: MEMORY;
-    /// The most activations that a stage may hold, of model and encoder
+    /// Memory limit of a stage, for activations of model and encoder
     memory_limit: Option<Bytes>, label: "Memory limit of a stage", value: "SIZE", heading: MEMORY;
-    /// The language model, in place of --forward: a config.json of Hugging Face, or a name such as llama3-70b. The
+    /// The language model, instead of --forward: a config.json of Hugging Face, or a name such as llama3-70b. The
     /// vision_config of a config is the encoder, unless --encoder-hidden or --encoder-forward is given
     model: Option<PathBuf>, label: "Model", value: "MODEL", heading: SIZES;
     /// The machine: a built-in one such as h100, or a file
@@ -84,7 +85,7 @@ keys! {
     sequence: Option<u64>, label: "Sequence length", value: "TOKENS", heading: SIZES;
     /// Activations that the backward computes again: full (of whole layers) or none [default: none]
     recompute: Option<RecomputeKey>, label: "Recomputation", value: "WHAT", heading: SIZES;
-    /// Hidden size of the encoder, a vision transformer, in place of --encoder-forward
+    /// Hidden size of the encoder, a vision transformer, instead of --encoder-forward
     encoder_hidden: Option<u64>, label: "Hidden size of the encoder", value: "H", heading: SIZES;
     /// Attention heads of the encoder [default: those of its config, otherwise of 64 each]
     encoder_heads: Option<u64>, label: "Heads of the encoder", value: "A", heading: SIZES;

@@ -30,12 +30,13 @@ keys! {
     /// Dead workers as PIPELINE.STAGE, both from 0, as in 0.1,2.3 [default: one, of the stage whose loss makes the
     /// step longest]
     dead: Vec<DeadKey>, label: "Dead workers", value: "PIPELINE.STAGE,..", heading: DEAD;
-    /// How microbatches of dead workers are dealt to the live ones of their stage: balanced (each to the worker with
+    /// How microbatches of dead workers are distributed over the live workers of their stage: balanced (each to
+    /// the worker with
     /// the least work so far) or in-turn (from the first worker again for each dead one)
     deal: DealKey, label: "Dealing of microbatches", value: "HOW", heading: DEAD, default: Some("balanced");
     /// Time of a transfer to a worker of another pipeline [default: as a hop within one]
     peer_hop: Option<Nanos>, label: "Time of a hop between pipelines", value: "TIME", heading: DEAD;
-    /// All-reduce of the gradients of a stage over its pipelines, and its optimizer, behind its last pass
+    /// All-reduce of a stage's gradients over its pipelines, and its optimizer, after the last pass
     /// [default: --exchange and --optimizer of the question]
     update: Option<Nanos>, label: "All-reduce and optimizer of a stage", value: "TIME", heading: DEAD;
     /// How long orders are searched, in multiples of the default; 0 for list schedules alone
@@ -44,7 +45,7 @@ keys! {
     timeline: bool, label: "Timeline of the live workers", heading: DEAD;
     /// Policies with a staggered optimizer: a stage begins its next step when its own optimizer is done
     staggered: bool, label: "Staggered optimizer in policies", heading: RATES;
-    /// The most dead workers whose steps are answered, drawn by chance; 0 for none
+    /// Largest number of dead workers, drawn at random, to give a step for; 0 for none
     most_dead: u64, label: "Most dead workers", value: "N", heading: RATES, default: Some("3"), range: Some((0, 32));
     /// Sets of dead workers that are drawn for each number of them
     draws: u64, label: "Sets of dead workers drawn", value: "N", heading: RATES, default: Some("8"),
@@ -97,7 +98,7 @@ pub struct DeadKey {
 
 /// A text that names no worker.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("`{0}` is no worker; write PIPELINE.STAGE, both from 0, as in 0.1")]
+#[error("`{0}` is not a worker; write PIPELINE.STAGE, both from 0, as in 0.1")]
 pub struct DeadKeyError(String);
 
 impl FromStr for DeadKey {

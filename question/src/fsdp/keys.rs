@@ -75,12 +75,12 @@ keys! {
     latency: Option<Nanos>, label: "Latency of a message", value: "TIME", heading: LINKS;
     /// Devices that own parameters in on-demand communication [default: all]
     owners: Option<usize>, label: "Devices that own parameters", value: "N", heading: LINKS;
-    /// The most that a pull or a push of one device gets in on-demand communication, where a ring gets
-    /// more: owners are asked in turn, over links of pairs [default: --bandwidth]
+    /// Largest bandwidth of a pull or push of one device with on-demand communication, if a ring gets more: owners
+    /// are accessed in turn, over links of pairs [default: --bandwidth]
     pull_bandwidth: Option<Bandwidth>, label: "Bandwidth of a pull", value: "RATE", heading: LINKS;
     /// Devices of a node [default: all]
     devices_per_node: Option<usize>, label: "Devices of a node", value: "N", heading: LINKS;
-    /// Of every node to all others, in and out, which its devices share, as in 800Gbit/s
+    /// Of each node to all other nodes, in and out, shared by its devices, as in 800Gbit/s
     node_bandwidth: Option<Bandwidth>, label: "Bandwidth of a node", value: "RATE", heading: LINKS;
     /// Over which devices parameters are divided: full (all, FSDP) or hybrid (those of a node, and every
     /// node has all of them: HSDP)
@@ -92,7 +92,7 @@ keys! {
     /// Random durations of layers, as in pass=lognormal:0.05; the laws are those of
     /// `debubble simulate`
     jitter: Option<JitterOf>, label: "Jitter of layers", value: "pass=LAW", heading: NOISE;
-    /// Rare stalls: the probability that a layer lasts longer, and by how much, as in 0.001:50ms
+    /// Rare stalls: the probability that a layer takes longer, and the extra time, as in 0.001:50ms
     stall: Option<Stall>, label: "Stalls", value: "PROBABILITY:TIME", heading: NOISE;
 }
 

@@ -20,7 +20,7 @@ pub(super) const MAX_TABLE: u64 = 1 << 30;
 /// The most rows of such a file.
 pub(super) const MAX_ROWS: usize = 1 << 24;
 
-/// What a build without Parquet, and texts that are no numbers, need.
+/// What a build without Parquet, and texts that are not numbers, need.
 const CURE: &str = "write the number of tokens as a column in CSV or JSONL";
 
 /// A file whose columns have names.

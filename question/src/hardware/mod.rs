@@ -105,7 +105,7 @@ fn ideal_hops(
     let hops = Hops::placed(shape, placement, links).map_err(|fault| ("hop", fault.to_string()))?;
     if keys.hardware.seating.is_some() && !hops.are_alike() {
         let message = "the hops of links that differ are those between stages, wherever these sit: leave out \
-                       seating, or give --cluster in place of --hop";
+                       seating, or give --cluster instead of --hop";
         return Err(("seating", message.to_owned()));
     }
     Ok(hops)

@@ -254,7 +254,7 @@ pub(crate) fn defaults(kind: Kind, default: &'static str, is_list: bool) -> Vec<
     }
 }
 
-/// The value of a kind that is no text, as [`Plain`] has it.
+/// The value of a kind that is not text, as [`Plain`] has it.
 macro_rules! plain_values {
     ($(
         $type:ty: $kind:ident, $variant:ident, $signed:literal,

@@ -43,7 +43,7 @@ keys! {
     /// Time to reduce the gradients of one chunk over data-parallel replicas: TIME, exposed after
     /// the stage's last pass, or TIME:overlapped, from the chunk's last W on [default: 0ns]
     gradient_reduction: Option<ReductionKey>, label: "Gradient reduction of a chunk", value: "TIME[:HOW]";
-    /// Bytes a stage holds all the time (weights, gradients, optimizer state); or one per stage
+    /// Resident bytes of a stage (weights, gradients, optimizer state); or one per stage
     resident: Option<Vec<Bytes>>, label: "Resident memory of a stage", value: "SIZE,..";
     /// Vocabulary V: with --hidden and --layers-per-stage, what stages hold all the time follows
     /// from the parameters, the embedding on the first chunk's stage, the LM head on the last's

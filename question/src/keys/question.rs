@@ -61,11 +61,11 @@ keys! {
     layers: Option<u64>, label: "Layers of the model", value: "N";
     /// Layers of each chunk, as Megatron-LM writes them: 'Et*4|(t*4|)*14tmL', E embedding, t layer, m MTP
     /// layer, L loss, | ends a chunk, *n repeats. Gives p v; one value for all stages, or one per
-    /// stage, is dealt to chunks by layers t
+    /// stage, is divided among chunks by their layers t
     layout: Option<LayerLayout>, label: "Layers of each chunk", value: "LAYOUT";
     /// F: forward time of a stage and microbatch; or one per stage, or one per chunk
     forward: Option<Vec<Nanos>>, label: "F (forward)", value: "TIME,..";
-    /// Backward time as profilers measure it, B and W together, in place of both; likewise. Split by
+    /// Backward time as profilers measure it, B and W together, instead of both; likewise. Split by
     /// FLOPs where --hidden and --seq are given, else into halves
     backward: Option<Vec<Nanos>>, label: "Whole backward (B and W)", value: "TIME,..";
     /// B: backward time for the input gradient; likewise
@@ -79,8 +79,8 @@ keys! {
     /// Time that the runtime of a trainer takes before every pass: it counts as work of the stage
     /// [default: 0ns]
     overhead: Option<Nanos>, label: "Runtime overhead of a pass", value: "TIME";
-    /// Work of each microbatch over that of the one whose times are given, as in 1,1,2,0.5: all its passes take so
-    /// many times as long. Orders of schedules are made for the mean microbatch, and a search also chooses which
+    /// Work of each microbatch relative to the one whose times are given, as in 1,1,2,0.5: all scales the times of
+    /// its passes. Orders of schedules are made for the mean microbatch, and a search also chooses which
     /// microbatch goes when. Every microbatch holds the memory given: give that of the largest
     microbatch_work: Option<Vec<WorkFactor>>, label: "Work of each microbatch", value: "FACTOR,..", heading: MICROBATCHES;
     /// The same from a CSV file with the column work, or with the columns forward, backward-input and
@@ -115,14 +115,14 @@ keys! {
     layers_per_stage: Option<u64>, label: "Layers per stage", value: "L", heading: ACTIVATIONS;
     /// Samples in one microbatch, b
     microbatch_size: Option<u64>, label: "Samples in a microbatch (b)", value: "B", heading: ACTIVATIONS;
-    /// Bytes a stage holds for one microbatch from F to B, in place of the model's sizes; or one
+    /// Activation bytes of a microbatch on a stage, from F to B, instead of from the model's sizes; or one
     /// per stage, or one per chunk
     activation: Option<Vec<Bytes>>, label: "Activations of a microbatch", value: "SIZE,..", heading: ACTIVATIONS;
-    /// Bytes still held from B to W [default: as from F to B; none where W takes no time]
+    /// Activation bytes from B to W [default: as from F to B; none where W takes no time]
     activation_until_weight: Option<Vec<Bytes>>, label: "Activations kept from B to W", value: "SIZE,..",
         heading: ACTIVATIONS;
     /// Activations that a chunk discards after F and recomputes by a pass R before B: none, full
-    /// (all but its input), selective (the core of attention), or its first so many layers; or one
+    /// (all but its input), selective (the core of attention), or a number of first layers; or one
     /// per stage, or one per chunk [default: none]
     recompute: Option<Vec<Recomputed>>, label: "Recomputation", value: "PART,..", heading: RECOMPUTE;
     /// R: time of a stage and microbatch; or one per stage, or one per chunk [default: the share of F that
@@ -151,27 +151,27 @@ keys! {
     /// S: time of the output layer on a shard of the vocabulary up to the barrier, of a stage and
     /// microbatch; or one per stage; for interlaced and what has vocab in its name
     vocab_s: Option<Vec<Nanos>>, label: "S (output layer, before the barrier)", value: "TIME,..", heading: VOCABULARY;
-    /// T: time of the output layer on a shard behind the barrier; likewise
+    /// T: time of the output layer on a shard after the barrier; likewise
     vocab_t: Option<Vec<Nanos>>, label: "T (output layer, after the barrier)", value: "TIME,..", heading: VOCABULARY;
     /// Time of the input layer's forward on a shard, which runs with S [default: 0ns]; likewise
     vocab_input_forward: Option<Vec<Nanos>>, label: "Forward of the input layer", value: "TIME,..", heading: VOCABULARY;
     /// Time of the input layer's backward on a shard, which runs with T [default: 0ns]; likewise
     vocab_input_backward: Option<Vec<Nanos>>, label: "Backward of the input layer", value: "TIME,..", heading: VOCABULARY;
-    /// TFLOP/s that a device reaches in the output layer, in place of --vocab-s and --vocab-t: 6bshV
+    /// TFLOP/s that a device reaches in the output layer, instead of --vocab-s and --vocab-t: 6bshV
     /// FLOPs over p stages, V up to a multiple of 2p; with --vocabulary, --hidden, --seq and
     /// --microbatch-size
     vocab_tflops: Option<f64>, label: "Throughput of the output layer (TFLOP/s)", value: "RATE", heading: VOCABULARY;
-    /// Time of every barrier behind S or T, from the end of the last stage's; or one behind S and one
-    /// behind T, as in 90us,400us [default: 0ns]
+    /// Time of each barrier after S or T, from the end of the last stage's; or one after S and one after T, as in
+    /// 90us,400us [default: 0ns]
     vocab_barrier: Option<Barriers>, label: "Barrier after S or T", value: "TIME[,TIME]", heading: VOCABULARY;
     /// Time of the broadcast of the last chunk's output to all stages, before S [default: 0ns]
     vocab_broadcast: Option<Nanos>, label: "Broadcast before S", value: "TIME", heading: VOCABULARY;
-    /// Bytes a shard holds for one microbatch from S to T [default: 0B]; or one per stage
+    /// Activation bytes of a microbatch on a shard, from S to T [default: 0B]; or one per stage
     vocab_activation: Option<Vec<Bytes>>, label: "Activations of a shard from S to T", value: "SIZE,..", heading: VOCABULARY;
     /// Segments of a layer, in the order of F: a segment is a name and the times of F, B and W of a layer and
     /// microbatch, or of F and B, as in attention=4.4ms/9.3ms/2.4ms,dispatch=6.7ms/7.5ms; dispatch and
-    /// combine run on the communication stream, all others on the compute stream, unless @communication
-    /// or @compute says so; sizes in place of times move over the wires of --cluster. Takes the place of --forward
+    /// combine run on the communication stream, all other segments on the compute stream, unless @communication
+    /// or @compute says so; sizes instead of times move over the wires of --cluster. Takes the place of --forward
     /// and --backward, and needs --layers, --layers-per-stage or --layout
     chain: Option<Vec<SegmentKey>>, label: "Segments of a layer", value: "NAME=F/B[/W],..", heading: STREAMS;
     /// The same for layers without experts, the first --dense-layers of the model
@@ -180,31 +180,31 @@ keys! {
     dense_layers: Option<u64>, label: "Dense layers at the start", value: "N", heading: STREAMS;
     /// The same for what the first chunk does before its layers: the embedding
     chain_head: Option<Vec<SegmentKey>>, label: "Segments of the embedding", value: "NAME=F/B[/W],..", heading: STREAMS;
-    /// The same for what the last chunk does behind its layers: output layer and loss
+    /// The same for the work of the last chunk after its layers: output layer and loss
     chain_tail: Option<Vec<SegmentKey>>, label: "Segments of the output layer and loss", value: "NAME=F/B[/W],..",
         heading: STREAMS;
     /// The same for an MTP layer, m of --layout [default: as the other layers]
     chain_mtp: Option<Vec<SegmentKey>>, label: "Segments of an MTP layer", value: "NAME=F/B[/W],..", heading: STREAMS;
-    /// Segments as they were measured, layer by layer, in place of --chain: CSV with the columns
+    /// Measured segments, layer by layer, instead of --chain: CSV with the columns
     /// layer,part,name,time and, if wanted, stream and bytes; for the layers of a chunk, which all chunks
     /// then have, or for those of the whole model; in a scenario, relative to its folder
     chain_file: Option<PathBuf>, label: "Measured segments (CSV file)", value: "FILE.csv", heading: STREAMS;
-    /// The order in which the segments of a pair come to the streams: none (one pass after the other),
+    /// The order in which the segments of a pair enter the streams: none (one pass after the other),
     /// published (DualPipe's and Megatron-LM's), best (searched), or a line such as
     /// 'cB aF eB dF eW dB eF cF aB aW' [default: published]
     interleaving: Option<InterleavingKey>, label: "Order of segments in a pair", value: "HOW", heading: STREAMS;
-    /// Where W of a pair, or of a whole backward, is done: delayed, where it fits, or with-backward, right
-    /// behind its B [default: delayed]
+    /// When W of a pair, or of a whole backward, runs: delayed, where it fits, or with-backward, right after its B
+    /// [default: delayed]
     weight_gradient: Option<WeightGradient>, label: "Place of W in a pair", value: "WHERE", heading: STREAMS;
-    /// Order of a whole backward that stands alone: overlapped, its communication beside its own W, or
+    /// Order of a whole backward outside a pair: overlapped, its communication overlapped with its own W, or
     /// in-one-piece [default: overlapped for what a search finds and for schedules that are published so,
     /// 1f1b-overlap and 1f1b-i-overlap, else in-one-piece]
     lone_backward: Option<LoneBackward>, label: "Order of a lone backward", value: "HOW", heading: STREAMS;
-    /// The share of the compute that communication takes while it runs beside, and how many times as long it
+    /// The share of the compute that overlapped communication takes, and how many times as long it
     /// then takes, as in 0.15,1; or megatron-hopper, which is 0.35,1.31, fitted to measured steps of
     /// Megatron-LM on H100 [default: 0,1]
     contention: Option<ContentionKey>, label: "Contention of the two streams", value: "HOLD,SLOW", heading: STREAMS;
-    /// How the times of segments were measured: alone, or beside the other stream, so that contention is in
+    /// How the times of segments were measured: alone, or while the other stream runs, so that contention is in
     /// them [default: alone]
     chain_measured: Option<Measured>, label: "Measurement of segments", value: "HOW", heading: STREAMS;
     /// Devices among which a layer's experts are spread: with sizes in --chain, the share of them that
@@ -217,13 +217,13 @@ keys! {
     /// stage:3=1.5,link:2-3=2 (device k is stage k's unless stages share devices)
     slowdown: Option<Vec<Slowdown>>, label: "Slow stages, devices and links", value: "WHAT=FACTOR,..", heading: NOISE;
     /// Slowdowns that change over time: a CSV file time,stage,factor, or time,factor for all
-    /// stages; each factor holds from its time (as in 12.5s, from the start of the first step) on; in a
+    /// stages; each factor applies from its time (as in 12.5s, from the start of the first step) on; in a
     /// scenario, relative to its folder
     slowdown_profile: Option<PathBuf>, label: "Slowdowns over time (CSV file)", value: "FILE.csv", heading: NOISE;
     /// Random durations: each is multiplied by a factor drawn from one of
     /// [`LAWS`](crate::values::noise::LAWS)
     jitter: Option<Vec<JitterOf>>, label: "Jitter", value: "WHAT=LAW,..", heading: NOISE, made: Some(jitter_help);
-    /// Rare stalls: the probability that a pass lasts longer, and by how much, as in 0.001:50ms
+    /// Rare stalls: the probability that a pass takes longer, and the extra time, as in 0.001:50ms
     stall: Option<Stall>, label: "Rare stalls", value: "PROBABILITY:TIME", heading: NOISE;
     /// Seed of all chance [default: 0]
     seed: Option<u64>, label: "Random seed", value: "N", heading: NOISE;
@@ -231,20 +231,20 @@ keys! {
     /// only replica 0
     replicas: Option<u64>, label: "Replicas (Monte Carlo)", value: "N", heading: NOISE;
     /// State that data-parallel replicas divide: none, optimizer (ZeRO-1), gradients (ZeRO-2) or fsdp (ZeRO-3).
-    /// Parameters are then gathered and gradients reduced on a stream beside the passes of a stage
+    /// Parameters are then gathered and gradients reduced on a stream parallel to the passes of a stage
     /// [default: none]
     sharding: Option<ReplicaShardingKey>, label: "Sharded state (ZeRO, FSDP)", value: "WHAT", heading: SHARDING;
     /// Time to gather the parameters of a stage while no pass runs; or one per stage, or one per chunk
     gather: Option<Vec<Nanos>>, label: "Parameter gather of a stage", value: "TIME,..", heading: SHARDING;
     /// Time to reduce the gradients of a stage while no pass runs; or one per stage, or one per chunk
     reduce: Option<Vec<Nanos>>, label: "Gradient reduction of a stage", value: "TIME,..", heading: SHARDING;
-    /// How many chunks are gathered ahead beside the one that runs, for fsdp; torch's max_active_stages
+    /// Number of chunks that are gathered ahead of the running one, for fsdp; torch's max_active_stages
     /// less one [default: 2]
     prefetch: Option<u64>, label: "Chunks gathered ahead", value: "N", heading: SHARDING;
-    /// When fsdp drops the parameters of a chunk: never, but behind their last use, as torchtitan does in
-    /// pipelines, or after-use, as soon as the look-ahead does not hold them [default: never]
+    /// When fsdp drops the parameters of a chunk: never (until their last use, as torchtitan does in pipelines),
+    /// or after-use (as soon as the look-ahead allows) [default: never]
     reshard: Option<ReshardKey>, label: "Release of gathered parameters", value: "WHEN", heading: SHARDING;
-    /// The share of the compute that a collective takes while it runs beside a pass, and how many times as
+    /// The share of the compute that a collective takes while it overlaps a pass, and how many times as
     /// long it then takes, as --contention says it [default: 0,1]
     sharding_contention: Option<ContentionKey>, label: "Contention of collectives", value: "HOLD,SLOW", heading: SHARDING;
     /// Bytes of the parameters of a stage, gathered: how much a stage holds of them is then said in bytes;

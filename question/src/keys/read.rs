@@ -30,7 +30,7 @@ pub(crate) fn read<T: DeserializeOwned>(all: Object) -> Result<T, serde_json::Er
 /// Reads one value by its `FromStr`, of a key that can be left out.
 ///
 /// # Errors
-/// If it is no text, or none of that form.
+/// If it is not text, or none of that form.
 pub fn text<'de, D: Deserializer<'de>, T>(from: D) -> Result<Option<T>, D::Error>
 where
     T: FromStr<Err: fmt::Display>,

@@ -15,8 +15,8 @@ use crate::values::noise::{self as syntax, number};
 const MAX_TABLE: u64 = 16 << 20;
 
 /// The header a profile may have, in words.
-const HEADER: &str = "time,factor for all stages, or time,stage,factor (or device or link in place \
-                      of stage)";
+const HEADER: &str =
+    "time,factor for all stages, or time,stage,factor (or device or link instead of stage)";
 
 /// A profile for one target, or for all stages.
 pub struct Series {

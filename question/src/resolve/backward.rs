@@ -138,7 +138,7 @@ pub(super) fn resolve(
     };
     if let Some(lacks) = lacks {
         let message = format!(
-            "{lacks} is missing: beside backward-input and backward-weight, backward is the time of a whole \
+            "{lacks} is missing: with backward-input and backward-weight, backward is the time of a whole \
              backward"
         );
         let cure = format!("give {lacks} too, or backward alone");

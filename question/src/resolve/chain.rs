@@ -53,7 +53,7 @@ pub(super) fn check(keys: &Keys) -> Result<(), Wrong> {
     if let (Some(_), Some(Measured::Beside)) = (keys.contention, keys.chain_measured) {
         return wrong(
             "contention",
-            "times that were measured beside the other stream have contention in them: leave contention \
+            "times measured while the other stream ran include contention: leave contention \
              out, or give times measured alone",
         );
     }

@@ -28,8 +28,7 @@ pub(crate) fn complete(
         return Err(scenario.error(setting, Some("vocab-tflops"), message).with_help(cure));
     }
     if let Some(rate) = keys.vocab_tflops.filter(|rate| !(1e-6..=1e9).contains(rate)) {
-        let message =
-            format!("vocab-tflops is {rate}: it must lie between 0.000001 and 1000000000");
+        let message = format!("vocab-tflops is {rate}: it must be between 0.000001 and 1000000000");
         return Err(scenario.error(setting, Some("vocab-tflops"), message));
     }
     let missing = missing(keys, !matches!(rule, ScheduleSource::File(..)));
@@ -124,7 +123,7 @@ pub(super) fn agree(
     let passes = shape.microbatches();
     if !passes.is_multiple_of(segments) {
         let message =
-            format!("{name} has {passes} microbatches: no multiple of {segments} segments");
+            format!("{name} has {passes} microbatches: not a multiple of {segments} segments");
         return Err(scenario.error(setting, Some("segments"), message));
     }
     let given = [

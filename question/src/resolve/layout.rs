@@ -32,7 +32,8 @@ pub(super) fn resolve(scenario: &Scenario, setting: &mut Setting) -> Result<(), 
         (Some(stages), _) => stages,
         (None, Some(own)) if own > 0 && chunks.is_multiple_of(own) => chunks / own,
         (None, Some(own)) => {
-            let message = format!("the layout has {chunks} chunks, no multiple of {own} per stage");
+            let message =
+                format!("the layout has {chunks} chunks, not a multiple of {own} per stage");
             return Err(fail(message));
         }
         (None, None) => chunks,
@@ -46,7 +47,7 @@ pub(super) fn resolve(scenario: &Scenario, setting: &mut Setting) -> Result<(), 
         let message =
             format!("the layout has {total} layers on {stages} stages, not {given} on each");
         return Err(
-            fail(message).with_help("layers-per-stage is the mean of all stages beside a layout")
+            fail(message).with_help("layers-per-stage is the mean of all stages of a layout")
         );
     }
     let is_even = layout.layers().iter().all(|layers| *layers == layout.layers()[0]);
@@ -58,7 +59,7 @@ pub(super) fn resolve(scenario: &Scenario, setting: &mut Setting) -> Result<(), 
     if let (1.., Some(key)) = (layout.mtp(), dealt(keys, chunks)) {
         let message = format!("the layout has MTP layers (m), and {key} is not given by chunk");
         return Err(fail(message).with_help(
-            "an MTP layer has a product and a loss of its own, so work is not dealt by layers: give one \
+            "an MTP layer has a product and a loss of its own, so work is not divided by layers: give one \
              value per chunk",
         ));
     }

@@ -208,7 +208,7 @@ fn read(context: &Context<'_>, path: &Path) -> Result<Vec<Work>, Diagnostic> {
         };
         let [forward, input, weight] = columns;
         let work = Work::new(factor(forward)?, factor(input)?, factor(weight)?);
-        let range = format!("work lies from 0 to {}", Work::MOST);
+        let range = format!("work must be between 0 and {}", Work::MOST);
         each.push(work.ok_or_else(|| wrong(line, &range))?);
     }
     Ok(each)

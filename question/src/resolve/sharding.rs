@@ -140,7 +140,7 @@ pub(crate) fn notes(keys: &Keys) -> Option<String> {
             (!given.is_empty()).then(|| format!("nothing is sharded, {} is ignored", given.join(", ")))
         }
         Some(_) => keys.sharding_contention.is_none().then(|| {
-            "collectives of parameters are taken to slow no pass beside them, which flatters them: give \
+            "collectives of parameters are assumed not to slow overlapped passes, which is optimistic: give \
              --sharding-contention HOLD,SLOW where that was measured"
                 .to_owned()
         }),

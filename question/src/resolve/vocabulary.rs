@@ -1,6 +1,6 @@
 //! The output layer in shards: the times of S and T, as given or from FLOPs.
 //!
-//! The input layer is no pass of its own. Its forward runs one microbatch ahead and its backward
+//! The input layer is not a pass of its own. Its forward runs one microbatch ahead and its backward
 //! behind a broadcast that no pass waits for (Vocabulary Parallelism, appendix C), so that only their
 //! time on the stage counts: they are parts of S and of T.
 

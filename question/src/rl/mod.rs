@@ -52,13 +52,14 @@ keys! {
     seed: u64, label: "Seed", value: "N", default: Some("0");
     /// Tensor-parallel devices of an engine
     tensor: u64, label: "Tensor parallelism of an engine", value: "N", heading: ROLLOUT, default: Some("1");
-    /// Share of a device's memory that an engine has for weights, keys and values [default: 0.5; 0.9 on devices
-    /// of its own]
+    /// Share of a device's memory that an engine has for weights, keys and values [default: 0.5; 0.9 on separate
+    /// devices]
     engine_memory: Option<f64>, label: "Memory share of an engine", value: "SHARE", heading: ROLLOUT;
     /// The most sequences that an engine generates at a time
     max_sequences: u64, label: "Sequences of an engine at a time", value: "N", heading: ROLLOUT,
         default: Some("256");
-    /// Of a decode step beside reading and computing: scheduling, sampling, launches; more without CUDA graphs
+    /// Overhead of a decode step on top of memory reads and compute: scheduling, sampling, launches; more without
+    /// CUDA graphs
     /// [default: 3ms]
     step_latency: Option<Nanos>, label: "Latency of a decode step", value: "TIME", heading: ROLLOUT;
     /// Tokens per second that an engine generates with as many sequences as it takes, as measured [default: by
@@ -68,8 +69,8 @@ keys! {
     /// The most tokens that a response gets in a step: longer ones go on in the next (partial rollouts)
     /// [default: all]
     rollout_budget: Option<u32>, label: "Tokens of a response in a step", value: "TOKENS", heading: ROLLOUT;
-    /// Where rollout and training run: colocated (the same devices, one after the other) or separate (devices
-    /// of their own, side by side, one step off-policy)
+    /// Where rollout and training run: colocated (the same devices, in turn) or separate (separate devices in
+    /// parallel, one step off-policy)
     placement: PlacementKey, label: "Placement", value: "HOW", heading: PLACEMENT, default: Some("colocated");
     /// The devices of the rollout where it is separate [default: half of them]
     rollout_devices: Option<u64>, label: "Devices of the rollout", value: "N", heading: PLACEMENT;
@@ -78,17 +79,17 @@ keys! {
     /// How long devices take to change between rollout and training, and back: offloading, waking
     /// [default: 0ns]
     switch: Option<Nanos>, label: "Change between rollout and training", value: "TIME", heading: PLACEMENT;
-    /// How long rewards take behind the rollout [default: 0ns]
+    /// Time of rewards after the rollout [default: 0ns]
     reward: Option<Nanos>, label: "Rewards (time)", value: "TIME", heading: FORWARDS;
     /// Log-probabilities of the policy before the update are not computed, as with one update of a step
     no_old_log_probs: bool, label: "Without old log-probabilities", heading: FORWARDS;
     /// Log-probabilities of a reference model, for a KL term
     reference: bool, label: "Reference log-probabilities", heading: FORWARDS;
-    /// A critic of the same size, as PPO has it: values before the update, and updates of its own
+    /// A critic of the same size, as in PPO: values before the update, and its own updates
     critic: bool, label: "Critic", heading: FORWARDS;
     /// Training: fsdp, or megatron (pipelines with tensor, context and expert parallelism)
     strategy: StrategyKey, label: "Training", value: "NAME", heading: UPDATE, default: Some("fsdp");
-    /// Prompts of an update, all of whose responses are in it [default: all of a step]
+    /// Prompts of an update, with all their responses [default: all of a step]
     mini_batch: Option<u64>, label: "Prompts of an update", value: "N", heading: UPDATE;
     /// How often the responses of a step are gone through
     epochs: u64, label: "Epochs of a step", value: "N", heading: UPDATE, default: Some("1");
@@ -108,10 +109,10 @@ keys! {
         default: Some("1");
     /// Activations that the backward computes again: full (of whole layers) or none
     recompute: RecomputeKey, label: "Recomputation", value: "WHAT", heading: UPDATE, default: Some("full");
-    /// Rank of adapters beside frozen weights (LoRA), on all products of layers: these alone are trained
+    /// Rank of adapters on frozen weights (LoRA), on all products of layers: these alone are trained
     /// [default: no adapters]
     lora_rank: Option<u64>, label: "Rank of adapters (LoRA)", value: "N", heading: UPDATE;
-    /// Forward and backward time of a sample on a device, in place of formulas: quadratic:A,B and more, as
+    /// Forward and backward time of a sample on a device, instead of formulas: quadratic:A,B and more, as
     /// `debubble fsdp --cost` has them
     cost: Option<CostKey>, label: "Cost of a sample", value: "MODEL", heading: UPDATE;
     /// Pipeline stages of a replica

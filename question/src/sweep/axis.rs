@@ -178,7 +178,7 @@ impl Reader<'_> {
             let Some(value) = table.get(name) else { return Ok(None) };
             let label = label(value.get_ref());
             let decimal = Decimal::read(&label).ok_or_else(|| {
-                self.fail(value.span(), format!("`{label}` is no decimal number of 0 or more"))
+                self.fail(value.span(), format!("`{label}` is not a decimal number of 0 or more"))
             })?;
             Ok(Some((decimal, matches!(value.get_ref(), DeValue::String(_)))))
         };
@@ -295,7 +295,7 @@ fn powers((from, quoted): Part, (to, _): Part, factor: &Decimal) -> Result<Value
     Ok(Values::Powers { values, form: Form { digits, unit: from.unit, quoted } })
 }
 
-/// The number in a value as it is written, and its unit; `None` if it is no number.
+/// The number in a value as it is written, and its unit; `None` if it is not a number.
 #[allow(clippy::cast_precision_loss)]
 pub fn number(label: &str) -> Option<(f64, String)> {
     let decimal = Decimal::read(label)?;

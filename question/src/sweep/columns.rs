@@ -93,6 +93,12 @@ const ERROR: Named = ("error", Text);
 
 /// How many columns each group has.
 pub const METRICS_COUNT: usize = METRICS.len();
+
+/// The names of the metrics, which every row has.
+pub fn metrics() -> impl Iterator<Item = &'static str> {
+    METRICS.iter().map(|(name, _)| *name)
+}
+
 /// Likewise.
 pub const NOISE_FREE_COUNT: usize = NOISE_FREE.len();
 /// Likewise, without the number of replicas.

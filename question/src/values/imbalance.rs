@@ -24,7 +24,7 @@ pub enum ImbalanceKey {
 /// A text that does not say how unevenly experts are chosen.
 #[derive(Debug, Error)]
 #[error(
-    "`{0}` is no imbalance: write a number from 1, zipf:EXPONENT, lognormal:SIGMA or file:FILE"
+    "`{0}` is not an imbalance: write a number from 1, zipf:EXPONENT, lognormal:SIGMA or file:FILE"
 )]
 pub struct ImbalanceError(String);
 

@@ -84,26 +84,26 @@ pub fn jitter_help() -> String {
     )
 }
 
-/// A text that is no value about noise.
+/// A text that is not a value about noise.
 #[derive(Debug, Error)]
 pub enum NoiseSyntaxError {
     /// No slowdown.
-    #[error("`{0}` is no slowdown: write stage:3=1.5, device:0=2 or link:2-3=2")]
+    #[error("`{0}` is not a slowdown: write stage:3=1.5, device:0=2 or link:2-3=2")]
     Slowdown(String),
     /// No stage, device or link.
-    #[error("`{0}` is no {1}: write {2}")]
+    #[error("`{0}` is not a {1}: write {2}")]
     Target(String, &'static str, &'static str),
     /// No jitter.
     #[error(
-        "`{0}` is no jitter: write pass= or hop= and one of {laws}, as in pass=lognormal:0.05",
+        "`{0}` is not a jitter: write pass= or hop= and one of {laws}, as in pass=lognormal:0.05",
         laws = law_forms()
     )]
     Jitter(String),
     /// No stall.
-    #[error("`{0}` is no stall: write PROBABILITY:TIME, as in 0.001:50ms")]
+    #[error("`{0}` is not a stall: write PROBABILITY:TIME, as in 0.001:50ms")]
     Stall(String),
     /// No straggler.
-    #[error("`{0}` is no straggler: write PROBABILITY:FACTOR, as in 0.0001:1.5")]
+    #[error("`{0}` is not a straggler: write PROBABILITY:FACTOR, as in 0.0001:1.5")]
     Straggler(String),
     /// No number.
     #[error("`{0}` is not a number")]

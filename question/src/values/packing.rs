@@ -12,17 +12,17 @@ use thiserror::Error;
 use super::text_form::text_form;
 use super::words::words;
 
-/// A text that is no value about lengths or costs.
+/// A text that is not a value about lengths or costs.
 #[derive(Debug, Error)]
 pub enum PackingSyntaxError {
     /// No distribution of lengths.
     #[error(
-        "`{0}` is no distribution: write uniform:LEAST-MOST, lognormal:MEDIAN:SIGMA:MOST, \
+        "`{0}` is not a distribution: write a number of tokens, uniform:LEAST-MOST, lognormal:MEDIAN:SIGMA:MOST, \
          longtail:LEAST-MOST:INDEX, file:FILE or in-order:FILE"
     )]
     Lengths(String),
     /// No cost model.
-    #[error("`{0}` is no cost model: write 1.5b, 7b, linear:TIME or quadratic:A,B")]
+    #[error("`{0}` is not a cost model: write 1.5b, 7b, linear:TIME or quadratic:A,B")]
     Cost(String),
     /// No number of tokens.
     #[error("`{0}` is not a number of tokens")]
@@ -54,6 +54,9 @@ impl FromStr for LengthsKey {
 
     fn from_str(text: &str) -> Result<Self, PackingSyntaxError> {
         let wrong = || PackingSyntaxError::Lengths(text.to_owned());
+        if let Ok(length) = tokens(text) {
+            return Ok(Self::Known(Lengths::uniform(length, length)?, text.to_owned()));
+        }
         let (name, rest) = text.split_once(':').ok_or_else(wrong)?;
         let range = |text: &str| {
             let (least, most) = text.split_once('-').ok_or_else(wrong)?;
@@ -274,9 +277,9 @@ words! {
 words! {
     /// Where rollout and training run, as questions name it.
     derive(Default), pub enum PlacementKey {
-        /// On the same devices, one after the other.
+        /// On the same devices, in turn.
         Colocated = "colocated", default;
-        /// On devices of their own, side by side: one step off-policy.
+        /// On separate devices, in parallel: one step off-policy.
         Separate = "separate";
     }
 }

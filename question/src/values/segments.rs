@@ -46,12 +46,12 @@ pub struct SegmentKey {
     pub weight: Option<Nanos>,
 }
 
-/// A text that is no segment.
+/// A text that is not a segment.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum SegmentKeyError {
     /// Not of the form.
     #[error(
-        "`{0}` is no segment: write its name and the times of F, B and W, as in \
+        "`{0}` is not a segment: write its name and the times of F, B and W, as in \
          experts=4.6ms/5.3ms/6.4ms, or those of F and B, as in dispatch=6.7ms/7.5ms"
     )]
     Form(String),
@@ -187,12 +187,12 @@ impl ContentionKey {
     }
 }
 
-/// A text that is no contention.
+/// A text that is not a contention.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ContentionKeyError {
     /// Not of the form.
     #[error(
-        "`{0}` is no contention: write HOLD,SLOW with at most three decimals, as in 0.35,1.31, or megatron-hopper"
+        "`{0}` is not a contention: write HOLD,SLOW with at most three decimals, as in 0.35,1.31, or megatron-hopper"
     )]
     Form(String),
     /// Constants that cannot be.
@@ -312,20 +312,20 @@ words! {
 }
 
 text_form! {
-    SegmentKey: "Segment", "A segment of a layer: its name, @compute or @communication where that is not told by the name, and the times of F, B and W, or of F and B, or their bytes.",
+    SegmentKey: "Segment", "A segment of a layer: its name, @compute or @communication if the name does not imply it, and the times of F, B and W, or of F and B, or their bytes.",
         crate::keys::form::pattern(r"^\s*[a-z][a-z0-9-]*(@(compute|communication))?\s*=[^/]+/[^/]+(/[^/]+)?$"),
         ["attention=4.4ms/9.3ms/2.4ms", "dispatch=6.7ms/7.5ms", "combine=235MB/121MB"];
-    InterleavingKey: "Interleaving", "The order in which the segments of a pair come to the streams: none, published, best, or a line of them.",
+    InterleavingKey: "Interleaving", "The order in which the segments of a pair enter the streams: none, published, best, or a line of them.",
         crate::keys::form::pattern(r"^\s*(none|published|best|([a-z][a-z0-9-]*[FBW]\s*)+)\s*$"),
         ["published", "best", "cB aF eB dF eW dB eF cF aB aW"];
-    ContentionKey: "Contention", "The share of the compute that communication takes while it runs beside, and how many times as long it then takes; or the name of such constants.",
+    ContentionKey: "Contention", "The share of the compute that overlapped communication takes, and how many times as long it then takes; or the name of such constants.",
         crate::keys::form::pattern(r"^\s*(megatron-hopper|[0-9]+(\.[0-9]+)?\s*,\s*[0-9]+(\.[0-9]+)?)\s*$"),
         ["0.15,1", "megatron-hopper"], SIGNED;
     WeightGradient: "WeightGradient", "Where W of a pair is done: delayed, where it fits, or with-backward.",
         crate::keys::form::pattern(r"^\s*(delayed|with-backward)\s*$"), ["delayed", "with-backward"];
-    LoneBackward: "LoneBackward", "Execution of a whole backward that stands alone: overlapped with its own W, or in-one-piece.",
+    LoneBackward: "LoneBackward", "Execution of a whole backward outside a pair: overlapped with its own W, or in-one-piece.",
         crate::keys::form::pattern(r"^\s*(overlapped|in-one-piece)\s*$"), ["overlapped", "in-one-piece"];
-    Measured: "Measured", "How the times of segments were measured: alone, or beside the other stream.",
+    Measured: "Measured", "How the times of segments were measured: alone, or while the other stream runs.",
         crate::keys::form::pattern(r"^\s*(alone|beside)\s*$"), ["alone", "beside"];
 }
 
@@ -347,7 +347,7 @@ mod tests {
         for (text, what) in [
             ("attention", "write its name and the times"),
             ("attention=1ms", "write its name and the times"),
-            ("Attention=1ms/1ms", "no name of a segment"),
+            ("Attention=1ms/1ms", "not a name of a segment"),
             ("attention@network=1ms/1ms", "there is no stream `network`"),
             ("attention=1MB/1ms", "moves no bytes"),
             ("dispatch=1ms/1ms/1ms", "none of W"),

@@ -96,7 +96,7 @@ fn ours(figures: &Figures, cases: &[Case]) -> Result<Ours, String> {
     let case = cases.iter().find(|case| case.case == figures.case);
     let case = case.ok_or_else(|| format!("{LENGTHS} has no such case"))?;
     let lengths = case.lengths.split_whitespace().map(|length| {
-        let length = length.parse::<u32>().map_err(|_| format!("`{length}` is no length"));
+        let length = length.parse::<u32>().map_err(|_| format!("`{length}` is not a length"));
         length.map(|length| length.min(figures.max_tokens))
     });
     let lengths = lengths.collect::<Result<Vec<u32>, _>>()?;
@@ -172,7 +172,7 @@ impl Figures {
 
     /// Whole numbers match if they are equal, others to all digits that were printed.
     fn cell(&self, column: String, text: &str, ours: f64) -> Result<Cell, String> {
-        let published = cell::figure(text).ok_or_else(|| format!("`{text}` is no number"))?;
+        let published = cell::figure(text).ok_or_else(|| format!("`{text}` is not a number"))?;
         // Half of the last digit, and the clock's rounding of every sample.
         let half = match text.contains('.') {
             true => 0.5 * last_digit(&column, published) + 0.5e-9 * whole(self.samples as u64),

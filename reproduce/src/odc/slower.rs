@@ -106,7 +106,7 @@ Eight MI300X, ODC's 1.5B fit divided by the ratio of the peaks (4.19), seven lin
 sheet; nothing fitted): lb-mini on demand over lb-micro with collectives. Where samples are equal, nothing
 is won by waiting less, and a pull from one owner after the other has a seventh of what a ring has: short
 samples do not hide it, and on-demand communication is slower. With pulls from all owners at once it is
-not. The measurements' models and lengths were not at hand: their direction is checked, not their figures.";
+not. The measurements' models and lengths were not available: their direction is checked, not their figures.";
 
 fn sheet(rows: &[Row], cells: &[Cell]) -> Sheet {
     let rows = rows.iter().map(|row| {

@@ -21,7 +21,7 @@ const GOLDEN: (&str, &str) = ("longalign", "1.5b");
 /// The other minibatch sizes of that model.
 const SIZES: [u64; 3] = [1, 2, 8];
 /// A cell that a maximum was published for, but no figure of its own.
-const BELOW: Basis = Basis::not_checked("not checked: a maximum published, appendix not at hand");
+const BELOW: Basis = Basis::not_checked("not checked: a maximum published, appendix not available");
 /// The convention of a cell that holds a maximum against ours.
 const DRAWN: &str = "published maximum, lengths drawn";
 const MOST_GAIN: Basis = Basis::new(DRAWN, Evidence::HeldOut, Check::Gain);
@@ -231,7 +231,7 @@ fn named(way: Way) -> String {
 const NOTES: &str = "
 Per setting (task, model, devices x samples of a minibatch per device) 100 minibatches at a packing ratio
 of 1; speed-ups are over lb-micro with collectives, with an interval of 95 %. The published tables by task
-and model were not at hand, so that cells of single settings are not checked. Checked are the maxima over
+and model were not available, so that cells of single settings are not checked. Checked are the maxima over
 models whose costs are published (36 % in fine-tuning, within 15 % of it; 50 % idle, within 5 points; the lengths are drawn),
 and that one sample a device leaves nothing to balance. Not checked are the gains of the larger models,
 whose costs are scaled and whose numbers of devices are assumed, and the 10 % of reinforcement learning:

@@ -101,7 +101,7 @@ fn bars(sources: &Sources<'_>) -> Result<Vec<Bar>, Diagnostic> {
 }
 
 /// Chunks of one layer, the first with the embedding and the last the head, which take no time and
-/// keep nothing here: the figures of both are not at hand.
+/// keep nothing here: the figures of both are not available.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Saturates.
 fn of_bar(family: Family, bar: &Bar) -> Result<Simulated, Fault> {
     let chunks = bar.layers + 2;

@@ -25,9 +25,8 @@ pub(super) use self::fig1::FIGURES as FIGURE_1;
 pub(super) use self::fig15::FIGURES as FIGURE_15;
 pub(super) use self::tensor::FIGURES as MODELS;
 
-const TITLE: &str = "PipeOffload: table 1, figures 1 and 15 beside the simulation, tensor parallelism beside \
-the planner";
-const PICTURE: &str = "PipeOffload, figure 15: memory against throughput";
+const TITLE: &str = "PipeOffload: table 1, figures 1 and 15 against the simulation, tensor parallelism against the planner";
+const PICTURE: &str = "PipeOffload, figure 15: throughput against memory";
 
 /// All cells of table 1, of both figures and of the models beside tensor groups.
 pub(super) fn cells(table: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {

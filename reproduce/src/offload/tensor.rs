@@ -118,8 +118,8 @@ pub(super) fn sheet(pairs: &[Pair], cells: &[Cell]) -> Sheet {
         };
         vec![pair.row(), side(&pair.tensor), side(&pair.alone)]
     });
-    let header = ["beside tensor groups of 8: MFU, activations", "tensor 8", "pipeline alone"];
-    let cells = sheets::compared("beside tensor groups of 8", cells.iter());
+    let header = ["against tensor groups of 8: MFU, activations", "tensor 8", "pipeline alone"];
+    let cells = sheets::compared("against tensor groups of 8", cells.iter());
     Sheet::table(&header, rows).and_text("\n").and(cells).and_text(
         "times are the planner's, whose constants were fitted to vTrain, Megatron-LM 2021 and 2022 and\nZero \
          Bubble (scenarios/machines/a100-80g.toml), attention is at the rate that FlashAttention-2 \

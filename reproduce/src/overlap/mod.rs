@@ -43,14 +43,14 @@ communication at all times: nothing is slowed down here. For the same reason `on
 than a run without overlap would be: that had all multiprocessors, and fewer waits.";
 
 const OF_GAINS: &str = "\
-Gains are those of megatron-hopper: beside communication compute goes on at 1 - 0.35 of its pace, and
+Gains are those of megatron-hopper: during communication compute runs at 1 - 0.35 of its speed, and
 communication takes 1.31 times as long. These constants are fitted to exactly the four steps that say
 `fitted to`, and a fit of two constants to four figures proves little: 1.31 is read off a profile, and 0.35 is more
-than the multiprocessors that are held (0.12 to 0.24), for it stands also for host synchronisation, gaps between
-launches and memory bandwidth. Only 1 - 0.35 x 1.31 = 0.54 can be told from steps. Use them for Megatron-LM on
-Hopper and no further. Ideal overlap, and the multiprocessors alone, foretell more than was gained; they stand
-beside and are not checked. The models are from FLOPs and bytes (overlap-models.csv, overlap-runs.csv); for
-alltoall they know the wires to the other node only, so that its step is shorter than the measured one.";
+than the multiprocessors that are held (0.12 to 0.24), since it includes host synchronisation, gaps between
+launches and memory bandwidth. Only 1 - 0.35 x 1.31 = 0.54 follows from steps. Use them for Megatron-LM on
+Hopper and no further. Ideal overlap, and the multiprocessors alone, predict more than the
+measured gains; they are listed and not checked. The models are from FLOPs and bytes (overlap-models.csv,
+overlap-runs.csv); for alltoall they know the wires to the other node only, so that its step is shorter than the measured one.";
 
 /// All cells: the pair and its steps, and the gains.
 pub(super) fn cells(table: &Table, sources: &Sources<'_>) -> Result<Contents, Diagnostic> {

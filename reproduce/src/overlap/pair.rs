@@ -66,7 +66,7 @@ const SHAPE: [u64; 2] = [8, 32];
 const HOP: Nanos = Nanos(2_000_000);
 /// How its pairs, and its lone backwards, are composed, by the names of their columns.
 const MODES: [&str; 3] =
-    ["one after the other", "pairs", "pairs, lone backwards beside their own W"];
+    ["one after the other", "pairs", "pairs, lone backwards overlapped with their own W"];
 
 /// A figure that ours is held against.
 #[derive(Deserialize)]
@@ -137,7 +137,7 @@ impl Figure {
 
     fn value(&self, path: &Path) -> Result<f64, Diagnostic> {
         let value = cell::figure(&self.figure).filter(|value| *value > 0.0);
-        value.ok_or_else(|| self.wrong(path, &format!("`{}` is no time", self.figure)))
+        value.ok_or_else(|| self.wrong(path, &format!("`{}` is not a time", self.figure)))
     }
 
     /// Our figure, if there is one of this row and column.

@@ -104,7 +104,7 @@ impl Profile {
                 let most = if (range, part) == ("mlp", "W") { 2 } else { 1 };
                 if streams.is_none_or(|streams| streams.len() > most) {
                     return wrong(format!(
-                        "{range}, {part}, layer {at} must stand there once for each stream"
+                        "{range}, {part}, layer {at} must appear once for each stream"
                     ));
                 }
             }

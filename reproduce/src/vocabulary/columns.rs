@@ -23,7 +23,7 @@ pub(super) const SCALING_OUTPUT: Column = Column {
 pub(super) const SCALING_INPUT: Column = Column {
     name: "scaling of the input layer %",
     check: Check::Relative(0.1),
-    from: "the numbers of an activation that every shard handles, beside its part of the gradients",
+    from: "the numbers of an activation that every shard handles, in addition to its part of the gradients",
 };
 pub(super) const MEMORY: Column = Column {
     name: "memory GB",

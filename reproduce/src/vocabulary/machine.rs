@@ -160,7 +160,7 @@ impl Machine {
         let Scaling { algorithms, of_pass, nodes, input: reduced } = scaling;
         format!(
             "fitted to the timers of the profile's runs of sequence 2048:\n\
-             layers {:.1} TFLOP/s; beside overlapped collectives {:.2} % slower, interlaced {:.2} %\n\
+             layers {:.1} TFLOP/s; with overlapped collectives {:.2} % slower, interlaced {:.2} %\n\
              whole output layer {:.1} TFLOP/s and {:.2} ms; whole input layer {:.2} ps an entry and \
              {:.2} ms\n\
              shard of the input layer {:.1} ps a number of an activation; hop {:.3} ms\n\

@@ -116,7 +116,7 @@ fn iteration(path: &Path, run: &Run) -> Result<Cell, Diagnostic> {
     let wrong = |message: String| error_in(path, None, &format!("{row}: {message}"));
     let published = iteration_ms.parse::<f64>().ok();
     let published = published.filter(|time| time.is_finite() && *time > 0.0);
-    let published = published.ok_or_else(|| wrong(format!("`{iteration_ms}` is no time")))?;
+    let published = published.ok_or_else(|| wrong(format!("`{iteration_ms}` is not a time")))?;
     let (problem, family) = problem(run).map_err(wrong)?;
     let family = timed(family);
     let makespan = || {
@@ -140,7 +140,7 @@ pub(super) const fn timed(family: Family) -> Family {
 /// The stages as measured. Transfers take the time of their timer, where it was there; the barriers
 /// run beside the passes, and no timer has them.
 fn problem(run: &Run) -> Result<(Problem, Family), String> {
-    let family = family(&run.method).ok_or_else(|| format!("`{}` is no method", run.method))?;
+    let family = family(&run.method).ok_or_else(|| format!("`{}` is not a method", run.method))?;
     let forward = times("forward", &run.forward_us, None)?;
     let stages = Some(forward.len());
     let backward = times("backward", &run.backward_us, stages)?;

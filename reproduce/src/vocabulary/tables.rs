@@ -120,7 +120,7 @@ impl Run {
             return wrong("MFU and memory must be above zero");
         }
         if entries(&self.vocab).is_none() {
-            return wrong("the vocabulary is no number of thousands, as in 32k");
+            return wrong("the vocabulary is not a number of thousands, as in 32k");
         }
         let chunks = self.chunks() * u32::from(self.gpus);
         if chunks == 0 || !self.layers.is_multiple_of(chunks) {

@@ -34,7 +34,7 @@ const FITTED: &str = "measured, in the fit";
 /// The convention of a figure of a run, or of a quantity, that was left out of every fit.
 const HELD_OUT: &str = "measured, held out";
 /// The convention of a prediction whose measurement is not among the figures.
-const NOT_AT_HAND: &str = "not at hand";
+const NOT_AT_HAND: &str = "not available";
 
 /// The constants of the machine and where they come from, as tables say it.
 const CONSTANTS: &str = "\

@@ -37,7 +37,7 @@ makespan over span of the order of table 5 alone, with its profiled times: equal
 There the outer stages have as much to do as the others, which real ones have not.
 The mechanism is run, not only timed, by `debubble execute --boundary post-validation --max-norm ..`:
 where the full norm disagrees, stages take their step back (from copies to the bit, or by AdamW's
-inverse but for rounding) and begin the warm-up anew; `simulate --boundary post-validation:0.01
+inverse but for rounding) and restart the warm-up; `simulate --boundary post-validation:0.01
 --rollback 5ms` prices that.";
 
 /// All cells: both throughputs, the gain, and the bubbles of the prediction.

@@ -83,7 +83,7 @@ fn at_hand(sources: &Sources<'_>) -> Result<BTreeMap<String, Measured>, Diagnost
 /// The runs of `model` in figure 5.
 fn trainings_of(model: &Model) -> Result<Vec<PaperRun>, Diagnostic> {
     let counts = model.m.split_whitespace().map(|count| {
-        let wrong = format!("{}: `{count}` is no number of microbatches", model.model);
+        let wrong = format!("{}: `{count}` is not a number of microbatches", model.model);
         count.parse::<u64>().map_err(|_| error_in(MODELS.as_ref(), None, &wrong))
     });
     let counts = counts.collect::<Result<Vec<u64>, _>>()?;
@@ -168,7 +168,7 @@ impl Gain<'_> {
         self.run.trained.speed() / self.baseline.trained.speed() - 1.0
     }
 
-    /// The prediction with transfers beside passes, for schedules whose transfers may be.
+    /// The prediction with transfers that overlap passes, for schedules whose transfers may be.
     pub(super) fn aside(&self) -> Option<f64> {
         self.run.aside.map(|speed| speed / self.baseline.trained.speed() - 1.0)
     }

@@ -7,7 +7,7 @@ use pipeline::Placement;
 pub struct Choice {
     /// Chunks of each stage, v.
     pub chunks_per_stage: u16,
-    /// Where the chunks lie.
+    /// Placement of chunks.
     pub placement: Placement,
     /// Layers of each chunk in model order; empty where the question says nothing of layers.
     pub layers: Vec<u64>,
@@ -40,7 +40,8 @@ pub struct Space {
     pub moves_layers: bool,
     /// Whether all layers do the same work.
     pub are_alike: bool,
-    /// Number of ways to keep the activations of a chunk: 0 is the way that the question gives, by default resident on
+    /// Number of ways to keep the activations of a chunk: 0 is the way that the question gives, by default
+    /// resident on
     /// the device; all others but [`Self::host`] recompute a part. 1 where it is not searched.
     pub treatments: usize,
     /// The last of these ways, if it is offload to the host.

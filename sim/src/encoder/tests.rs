@@ -59,7 +59,7 @@ fn orders_that_lack_layers_or_wait_for_each_other_have_no_timeline() {
         replay.timeline(&changed)
     };
     assert!(with(&|_| ()).is_some());
-    // A layer lacks, stands twice, or on another stage.
+    // A layer lacks, appears twice, or on another stage.
     assert!(with(&|order| order.stages[1].retain(|one| one.run.first == 0)).is_none());
     assert!(with(&|order| order.stages[0].insert(1, slot(0, Forward, 0, 0, 2))).is_none());
     assert!(

@@ -328,15 +328,15 @@ impl fmt::Display for Standstill {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { stage, pass, step, since, cause } = self;
         let of_step = if *step > 0 { format!(" of step {step}") } else { String::new() };
-        write!(f, "stage {stage} stands before {pass}{of_step} since {since}: ")?;
+        write!(f, "stage {stage} waits before {pass}{of_step} since {since}: ")?;
         match cause {
             StandstillCause::Value { on } => write!(f, "it needs a value from stage {on}"),
             StandstillCause::Collective => write!(f, "it waits for a collective of all stages"),
             StandstillCause::Unreceived { by } => {
-                write!(f, "stage {by} has not asked for what it sends")
+                write!(f, "stage {by} has not requested the transfer")
             }
             StandstillCause::Memory { needs, limit } => {
-                write!(f, "its device would hold {needs}, but has {limit}")
+                write!(f, "its device would need {needs}, but has {limit}")
             }
             StandstillCause::Device => write!(f, "its device is taken"),
             StandstillCause::HostCopy => write!(f, "its activation is on the host"),
@@ -356,8 +356,7 @@ pub enum EngineError {
     Stuck(Vec<Standstill>),
     /// More segments in all steps than can be run one by one.
     #[error(
-        "{segments} segments of passes: at most {most} on hardware; use fewer steps or microbatches, or times \
-         in place of sizes"
+        "{segments} segments of passes: at most {most} on hardware; use fewer steps or microbatches, or times instead of sizes"
     )]
     TooManySegments {
         /// Segments of all passes in all steps.

@@ -29,7 +29,7 @@ pub enum StragglerError {
     /// No samples to draw from.
     #[error("there are no samples to draw from")]
     NoSamples,
-    /// Something that is no probability.
+    /// Something that is not a probability.
     #[error("a probability must be from 0 to 1, not {0}")]
     Probability(f64),
     /// A stage, device or link outside the pipeline.
@@ -44,7 +44,7 @@ pub enum StragglerError {
     #[error("no stage runs on {0}")]
     IdleDevice(Target),
     /// A link from a stage to itself.
-    #[error("{0} is no link: it needs two different stages")]
+    #[error("{0} is not a link: it needs two different stages")]
     Loop(Target),
     /// The same target twice.
     #[error("{target} has two {what}")]

@@ -71,7 +71,7 @@ impl Jitter {
     /// measured against a nominal time may well have another mean than 1.
     ///
     /// # Errors
-    /// Without samples, or with one that is no factor.
+    /// Without samples, or with one that is not a factor.
     pub fn factors(samples: Vec<f64>) -> Result<Self, StragglerError> {
         if samples.is_empty() {
             return Err(StragglerError::NoSamples);

@@ -10,11 +10,10 @@ use std::time::Duration;
 
 use answer::advise::{Advice, AdviceQuestion, advise};
 use clap::Args;
-use draw::text;
 use question::Context;
 
 use crate::commands::import::Facts;
-use crate::commands::{OUTPUT, Verdict, note, note_all, print_json};
+use crate::commands::{OUTPUT, Verdict, note, note_all, print_json, print_sheet};
 use crate::error::Error;
 use crate::host::Host;
 use crate::{files, help};
@@ -25,14 +24,14 @@ Examples:
     debubble advise slurm-1234.out --machine h100
   A launch script, and the log of its iterations:
     debubble advise train_gpt.sh slurm-1234.out --machine h100 --devices 64
-  A log that grows: a line whenever a step leaves what it was, with the cause:
+  A growing log: a line for each change of the step time, with the cause:
     debubble advise slurm-1234.out --watch
   A script that has not run yet:
     debubble advise train_gpt.sh --machine b200
 
-Steady iterations of the log calibrate the machine; warm-up, evaluations, checkpoints and outliers do not count. Then every part
-of the set-up that changes without other hardware is tried: schedule, layers, microbatch, recomputation, software, sharding,
-groups, and all of them together.";
+Steady iterations of the log calibrate the machine; warm-up, evaluations, checkpoints and outliers do not count.
+Then every part of the set-up that can change on the same hardware is tried: schedule, layers, microbatch,
+recomputation, software, sharding, groups, and all of them together.";
 
 /// Say what to change first of a run, from its launch script and its log
 #[derive(Args)]
@@ -83,7 +82,7 @@ impl Advise {
             true => print_json(out, &advice)?,
             false => {
                 advice.notes.iter().for_each(|text| note(text));
-                write!(out, "{}", text::sheet(&advice.sheet()?))?;
+                print_sheet(out, &advice.sheet()?)?;
             }
         }
         Ok(Verdict::Done)

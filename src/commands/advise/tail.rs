@@ -119,7 +119,7 @@ mod tests {
         let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
         file.write_all(b"o\nthree\n").unwrap();
         assert_eq!(tail.lines().unwrap(), ["two", "three"]);
-        // A new log in place of the old one.
+        // A new log instead of the old one.
         fs::write(&path, "again\n").unwrap();
         assert_eq!(tail.lines().unwrap(), ["again"]);
         fs::write(&path, vec![b'x'; 3 << 20]).unwrap();

@@ -31,23 +31,23 @@ Examples:
       --out here.toml
   A first look, in about 10 seconds:
     debubble calibrate --effort quick
-  As two stages on two cores of this machine meet it, for `debubble execute --pin --profile`:
+  Two stages on two cores of this machine, for `debubble execute --pin --profile`:
     debubble calibrate --workers 2 --pin --out here.toml
-  One of 8 equal parts of a GPU while the others compute, as stages that share it meet it:
+  One of 8 equal parts of a GPU while the other 7 compute, as stages that share a GPU run:
     debubble calibrate --device cuda --partition 8 --workers 8 --hidden 4096 --heads 32 --seq 1024 \\
       --microbatch-size 3 --vocabulary 50304 --out gpu.toml
-  What follows for a model of 16 layers of that shape over 4 stages:
+  A model of 16 such layers over 4 stages:
     debubble simulate --profile here.toml --layers 16 \\
       --schedule 1f1b,zb-h1 --stages 4 --microbatches 16
 
-Each time is the median of repeats, taken until its 95 % confidence interval is narrow enough, with
-the reading of the clock taken off. Samples that stand out are counted, and kept. A layer is timed
-among others, with weights of its own and two microbatches in flight, as in a stage. At the end whole
-stages of the executor are timed, and held against the sum of their parts. On a GPU all times are
-by its own events; a part of one is timed while the other parts are idle, but for those of --workers.
+Each time is the median of repeats, taken until its 95 % confidence interval is narrow enough; the time to read
+the clock is subtracted. Outliers are counted and kept. A layer is timed in a row of layers, with its own
+weights and two microbatches in flight, as in a stage. Last, whole stages of the executor are timed and compared
+with the sum of their parts. On a GPU all times are from its own events; a part of a GPU is timed while the
+other parts are idle, except with --workers.
 
-A profile says nothing of other shapes: a question that names it may not give another hidden, heads,
-seq, microbatch-size or vocabulary.";
+A profile is valid for its own shape only: a question that names it may not give another hidden, heads, seq,
+microbatch-size or vocabulary.";
 
 /// Time the kernels and links of this machine, and write a profile
 #[derive(Args)]
@@ -90,11 +90,11 @@ pub struct Calibrate {
     /// About how long all of it may take, from 1s to 24h [default: 10s, 60s or 600s by effort]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     max_time: Option<Nanos>,
-    /// Workers that compute side by side while one of them is timed, as the stages of a run on this
-    /// machine do; on a GPU, each on a part of its own
+    /// Workers that compute at the same time as the timed one, like the stages of a run on this machine; on a GPU,
+    /// each on its own part
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true)]
     workers: usize,
-    /// Keep threads on cores of their own, where the system allows it
+    /// Pin threads to cores, where the system allows it
     #[arg(long)]
     pin: bool,
     /// Write the profile there

@@ -34,7 +34,7 @@ impl Alone {
     ) -> Result<Option<Self>, Error> {
         let Some(path) = execute.profile_alone.clone() else { return Ok(None) };
         let Some(beside) = beside else {
-            let message = "--profile-alone: there is no profile measured beside busy neighbours";
+            let message = "--profile-alone: there is no profile measured with busy neighbours";
             let cure = "name one with --profile: `debubble calibrate --workers N --out FILE` \
                         measures it, N the number of stages";
             return Err(Error::question(message).with_help(cure));
@@ -100,7 +100,7 @@ fn neighbours(alone: &Profile, beside: &Profile) -> Result<NonZeroU32, Error> {
     if alone.machine.neighbours > 0 {
         let count = alone.machine.neighbours;
         let workers = if count == 1 { "worker" } else { "workers" };
-        let message = format!("--profile-alone was measured beside {count} busy {workers}");
+        let message = format!("--profile-alone was measured with {count} busy {workers}");
         return Err(Error::question(message)
             .with_help("measure it with `debubble calibrate --workers 1`, and name that file"));
     }

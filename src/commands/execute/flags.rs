@@ -19,22 +19,22 @@ use crate::help;
 
 const EXAMPLES: &str = "\
 Examples:
-  Three schedules with the times of a model, each step stretched or shrunk to at most 2 s:
+  Three schedules with the times of a model, each step scaled to at most 2 s:
     debubble execute --stages 8 --microbatches 24 --schedule 1f1b,zb-h1,zb-2p --hop 527us \\
       --forward 29.718ms --backward-input 29.444ms --backward-weight 19.927ms --duration 2s
-  A small GPT trained on this CPU, and the result held against a serial run:
+  A small GPT trained on this CPU, with the result checked against a serial run:
     debubble execute --device cpu --stages 4 --microbatches 8 --schedule zb-h1 \\
       --hidden 64 --heads 4 --seq 32 --layers 8 --vocabulary 256 --check
-  Two copies of the weights in opposite directions, held against both halves of the microbatches:
+  Two copies of the weights in opposite directions, checked against both halves of the microbatches:
     debubble execute --device cpu --stages 4 --microbatches 8 --schedule dualpipe,chimera \
       --layers 8 --check=device
-  With activations on the host between forward and backward, and the memory that it takes:
+  With activations on the host between forward and backward, and its memory:
     debubble execute --device cpu --stages 2 --microbatches 12 --chunks 4 --layers 8 \\
       --schedule gis,po-h,po-f --offload-ratio 0.1
   With the output layer cut over all stages:
     debubble execute --device cpu --stages 4 --microbatches 8 --schedule 1f1b,vocab-1,vocab-2 \\
       --layers 8 --check
-  Segments of sequences, and weights that change while the pipeline runs:
+  Sequences in segments, and asynchronous weights:
     debubble execute --device cpu --stages 4 --microbatches 8 --layers 8 --check \\
       --schedule seq1f1b,pipedream,pipedream-2bw
   A model on the GPUs here, bf16; each of the stages on a GPU gets a part of it:
@@ -51,32 +51,30 @@ Examples:
     DEBUBBLE_TOKEN=... MASTER_ADDR=node0 srun -n 4 debubble execute --listen 0.0.0.0 \\
       --stages 4 --microbatches 8 --schedule zb-h1 --device cpu
 
-Each schedule is run by itself: warm-up steps, then --steps measured ones [default: 3]. The table
-has the step with the median makespan. Bubble rates are within the longest span of a stage, and
-within the makespan. Schedules whose simulated rates differ by less than 0.1 points count as equal
-in order. Ctrl-C ends a run within about a pass, with the measured steps that all stages have completed;
-a run in processes ends at once, and nothing is kept of it.
+Schedules run one at a time: warm-up steps, then --steps measured ones [default: 3]. The table has the step with
+the median makespan. Bubble rates are within the longest span of a stage, and within the makespan. Schedules
+whose simulated rates differ by less than 0.1 points count as equal in order. Ctrl-C ends a run within about a
+pass and keeps the measured steps that all stages have completed; a run in processes ends at once and keeps
+none.
 
-Keys of a question that are not about a run (--cluster, --jitter, ...) are refused. --boundary is
-barrier (the default), asynchronous or post-validation; --max-norm clips gradients at the first
-and the last. With --device cpu and cuda times are optional: without them the simulation beside
-the run uses the median times measured. Passes on a GPU are timed by its own events; those that begin
-before the host has launched all of their kernels are counted as host-bound. What never
-flushes (pipedream, pipedream-2bw) has no boundary: a step is a run of several updates, of which the
-steady state is measured.
+Keys of a question that a run cannot follow (--cluster, --jitter, ...) are refused. --boundary is barrier (the
+default), asynchronous or post-validation; --max-norm clips gradients with barrier and post-validation. With
+--device cpu and cuda times are optional: without them the simulation uses the median times measured. Passes on
+a GPU are timed by its own events; passes that begin before the host has launched all of their kernels are
+counted as host-bound. Schedules that never flush (pipedream, pipedream-2bw) have no boundary: a step is a run
+of several updates, of which the steady state is measured.
 
-Copies to the host (po-h, po-f, --offload) change the memory of a stage in the planned order among its
-slots, so that it holds what was planned. --device cuda and cuda-timed refuse them, and the output layer in
-shards.
+Copies to the host (po-h, po-f, --offload) follow the planned order of slots of a stage, so its memory is the
+planned one. --device cuda and cuda-timed refuse them, and the output layer in shards.
 
---check allows errors of 1e-4 in f32, and of 5e-2 in bf16, which keeps 8 bits: every one of the
-dozen roundings on the way through a layer is off by up to 2^-9.
+--check allows errors of 1e-4 in f32, and of 5e-2 in bf16, which keeps 8 bits: each of about a dozen roundings
+in a layer is off by up to 2^-9.
 
 Started by torchrun, srun or mpirun (RANK and WORLD_SIZE, SLURM_PROCID and SLURM_NTASKS, or
 OMPI_COMM_WORLD_RANK and _SIZE; MASTER_ADDR and MASTER_PORT), each process runs the stage of its
 rank, and rank 0 answers. Run k of the command meets at MASTER_PORT + k.";
 
-/// Run schedules on real devices: measured bubble beside the simulated one
+/// Run schedules on real devices: measured and simulated bubble
 #[derive(Args)]
 #[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Execute {
@@ -96,8 +94,8 @@ pub struct Execute {
     /// Scale all times by this factor (timed, cuda-timed)
     #[arg(long, help_heading = RUN, value_name = "FACTOR", allow_negative_numbers = true)]
     pub(super) time_scale: Option<f64>,
-    /// A second profile of the same device and model, measured with no busy neighbours, where --profile was
-    /// measured beside some: the run is also predicted by how many stages are busy at each moment (cpu, cuda)
+    /// A second profile of the same device and model, measured without busy neighbours, if --profile was measured
+    /// with some: the run is also predicted by how many stages are busy at each moment (cpu, cuda)
     #[arg(long, help_heading = RUN, value_name = "ALONE.toml")]
     pub(super) profile_alone: Option<PathBuf>,
     /// Clip gradients to this norm over all stages [default: no clipping]
@@ -111,14 +109,14 @@ pub struct Execute {
     /// Keep the thread of stage k on core k of this machine
     #[arg(long, help_heading = RUN)]
     pub(super) pin: bool,
-    /// Run every stage in a process of its own on this machine, over TCP
+    /// Run every stage in its own process on this machine, over TCP
     #[arg(long, help_heading = RUN)]
     pub(super) processes: bool,
     /// How values travel between processes; all else goes over TCP [default: tcp; cuda: nccl where it
     /// is built in]
     #[arg(long, help_heading = RUN, value_enum)]
     pub(super) links: Option<Links>,
-    /// Address at which this process listens for the others [default: 127.0.0.1]
+    /// Address at which this process listens for the other processes [default: 127.0.0.1]
     #[arg(long, help_heading = RUN, value_name = "ADDRESS")]
     pub(super) listen: Option<IpAddr>,
     /// A file with the secret that all processes of the run share [default: DEBUBBLE_TOKEN]
@@ -130,7 +128,7 @@ pub struct Execute {
     /// Learning rate of AdamW [default: 0.001]
     #[arg(long, help_heading = MODEL, value_name = "RATE", allow_negative_numbers = true)]
     pub(super) learning_rate: Option<f64>,
-    /// Hold loss and gradients against a serial run of the same model, in f64 on the CPU (f64)
+    /// Check loss and gradients against a serial run of the same model, in f64 on the CPU (f64)
     /// or as the stages compute (device); exit 1 if they differ [default: f64]
     #[arg(long, help_heading = MODEL, value_enum, value_name = "REFERENCE", num_args = 0..=1)]
     #[arg(require_equals = true, default_missing_value = "f64")]
@@ -138,7 +136,7 @@ pub struct Execute {
     /// Number format of tensors (cuda) [default: bf16]
     #[arg(long, help_heading = MODEL, value_enum)]
     pub(super) element: Option<ElementArg>,
-    /// GPUs to run on, in this order: stages are dealt to them block by block (cuda, cuda-timed)
+    /// GPUs to run on, in this order: stages are assigned to them in blocks (cuda, cuda-timed)
     /// [default: all]
     #[arg(long, help_heading = RUN, value_name = "N,..", value_delimiter = ',')]
     pub(super) gpus: Vec<usize>,
@@ -153,8 +151,7 @@ pub struct Execute {
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
     #[arg(value_parser = files::Output)]
     pub(super) csv: Option<PathBuf>,
-    /// Write how long passes took, by how many stages were at work meanwhile: a tenth of them at most,
-    /// half, and nine tenths
+    /// Write the durations of passes by the number of busy stages: 10th percentile, median, 90th percentile
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
     pub(super) passes: Option<PathBuf>,
     /// Write the measured timeline for `debubble compare`; one schedule and setting only

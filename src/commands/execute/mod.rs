@@ -262,7 +262,7 @@ impl Execute {
         let computes_here = self.backend().trains() && self.backend().about().is_host;
         (computes_here && stages > cores).then(|| {
             format!(
-                "{stages} stages share {cores} cores: passes hold each other up, and the bubble is \
+                "{stages} stages share {cores} cores: passes slow each other down, and the bubble is \
                  not that of {stages} devices"
             )
         })
@@ -280,7 +280,7 @@ impl Execute {
         let has_units = self.backend().about().has_units;
         let parts = if has_units { format!("--partition {at_once} ") } else { String::new() };
         Some(format!(
-            "the profile was measured with {neighbours} workers beside the one that was timed, but \
+            "the profile was measured with {neighbours} workers next to the timed one, but \
              {stages} stages run: `debubble calibrate {parts}--workers {at_once}` meets what they do"
         ))
     }

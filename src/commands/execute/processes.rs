@@ -112,7 +112,7 @@ pub fn supervise(role: &'static str, stages: usize, jobs: usize) -> Result<Verdi
             }
         }
         std::thread::sleep(LOOK);
-        // Children that a Ctrl-C ended before they left it to this process are no failure.
+        // Children that a Ctrl-C ended before they left it to this process are not a failure.
         let lacks = |one: (usize, &Stage)| one.1.ended.is_none() || has_failed(one);
         if crew.0.iter().enumerate().any(lacks) && interrupt::asked() {
             drop(crew);

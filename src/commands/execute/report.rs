@@ -269,7 +269,7 @@ fn order(all: &[Ran]) -> String {
         return format!("\nThe schedules come in the {simulated}.\n");
     }
     let pairs: Vec<String> =
-        swapped.iter().map(|(one, other)| format!("{one} behind {other}")).collect();
+        swapped.iter().map(|(one, other)| format!("{one} after {other}")).collect();
     format!("\nNot in the {simulated}: {}.\n", pairs.join(", "))
 }
 

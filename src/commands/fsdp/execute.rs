@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use answer::fsdp::BASELINE;
 use clap::Args;
-use draw::text;
 use executor::fsdp::{self as run, MAX_DEVICES, MeasuredRun, Minibatch, Plan, Serial};
 use executor::{Launch, Model, Rendezvous};
 use fsdp::{Communication, Machine, Packing, Way};
@@ -18,7 +17,7 @@ use question::{Context, format};
 use serde::Serialize;
 
 use crate::commands::execute::processes::{self, TOKEN};
-use crate::commands::{Verdict, note, print_json};
+use crate::commands::{Verdict, note, print_json, print_sheet};
 use crate::error::Error;
 use crate::host::Host;
 use crate::interrupt;
@@ -32,7 +31,7 @@ const MAX_SAMPLES: u64 = 1 << 20;
 /// How a question is run for real.
 #[derive(Args)]
 pub struct Flags {
-    /// Train a GPT on this machine, with a process for each device, beside what is simulated
+    /// Train a GPT on this machine, one process per device, and compare with the simulation
     #[arg(long, help_heading = EXECUTION)]
     execute: bool,
     /// Width of the model
@@ -160,7 +159,7 @@ pub fn run(
     }
     match json {
         true => print_json(out, &answer)?,
-        false => write!(out, "{}", text::sheet(&answer.sheet()))?,
+        false => print_sheet(out, &answer.sheet())?,
     }
     let all = answer.results.iter().all(|row| row.equal);
     Ok(if all { Verdict::Done } else { Verdict::Missed })

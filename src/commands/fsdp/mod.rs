@@ -8,13 +8,12 @@ use std::path::PathBuf;
 use answer::fsdp::fsdp;
 use clap::Args;
 use draw::pictures::fsdp as pictures;
-use draw::text;
 use question::Context;
 use question::fsdp::FsdpKeys;
 use question::keys::flags::Flags;
 
 use super::width::Pictures;
-use super::{OUTPUT, Verdict, note, print_json};
+use super::{OUTPUT, Verdict, note, print_json, print_sheet};
 use crate::error::Error;
 use crate::host::Host;
 use crate::{files, help};
@@ -23,52 +22,50 @@ const EXAMPLES: &str = "\
 Examples:
   Packing and communication over the minibatch size, for ODC's fit of a 1.5B model:
     debubble fsdp --devices 8 --minibatch-size 1,2,4,8 --packing-ratio 1
-  A model on a machine, in place of fitted costs:
+  A model on a machine, instead of fitted costs:
     debubble fsdp --model qwen2.5-7b --machine h100 --devices 8 --minibatch-size 4
   A question in a file, with one packing method:
     debubble fsdp scenarios/fsdp/nodes.toml --method lb-mini
   Lengths of a data set of your own, more devices, a picture and a table for machines:
     debubble fsdp --lengths file:lengths.txt --devices 8,32 --svg bubble.svg --csv rows.csv
-  Links, of which eight devices own all parameters:
+  Link speeds, with all parameters on eight devices:
     debubble fsdp --devices 32 --parameters 3GB --bandwidth 12.5GB/s --latency 10us --owners 8
   Four nodes of eight over RoCE, HSDP: parameters divided within nodes, gradients summed over them:
     debubble fsdp --devices 32 --parameters 3GB --bandwidth 300GB/s --devices-per-node 8 \
       --node-bandwidth 800Gbit/s --sharding hybrid
-  A node of MI300X, where a pull gets one link of seven: on demand is slower on short samples:
+  A node of MI300X, where a pull uses one link of seven: on-demand is slower on short samples:
     debubble fsdp --lengths uniform:2000-2000 --cost quadratic:0.473,0.623 --minibatch-size 4 \
       --parameters 3.08GB --bandwidth 448GB/s --pull-bandwidth 64GB/s --latency 10us
   A slow device and jitter on every layer:
     debubble fsdp --slowdown device:3=1.2 --jitter pass=lognormal:0.05 --seed 1 --json
-  Run for real on this machine, a process for each device, beside what is simulated:
+  A measured run on this machine, one process per device, next to the simulation:
     debubble fsdp --execute --devices 2 --minibatch-size 4 --minibatches 4 --layers 2 \
       --lengths longtail:32-512:1
-  One minibatch in time:
+  A timeline of one minibatch:
     debubble fsdp --devices 4 --minibatch-size 4 --layers 1 --timeline minibatch.svg
 
-Every device computes samples of its own and owns a share of the parameters. With collectives
-all devices meet at every layer of every microbatch: the step takes the sum over microbatches
-and layers of the slowest device's time. With on-demand communication (ODC, arXiv 2601.19362)
-they pull parameters and push gradients point to point and meet once a minibatch: the longest
-sum of one device. lb-mini gives devices unequal numbers of microbatches, with which collectives
-would deadlock.
+Every device computes its own samples and owns a share of the parameters. With collectives all devices
+synchronise at every layer of every microbatch: the step is the sum over microbatches and layers of the slowest
+device's time. With on-demand communication (ODC, arXiv 2601.19362) devices pull parameters and push gradients
+point to point and synchronise once a minibatch: the step is the longest sum of one device. lb-mini gives
+devices unequal numbers of microbatches, with which collectives would deadlock.
 
-idle is the time in which the average device waits, bubble its share of the step, speed-up that
-over lb-micro with collectives; all are over --minibatches minibatches of which every way gets
-the same samples. Without --parameters transfers take no time. Where on-demand communication is predicted
-slower than collectives, the answer says so and why: pulls get less than rings of links of pairs
-(--pull-bandwidth), of few owners and of links between nodes. The lengths drawn by default are
-from 8K to 64K tokens, as those of LongAlign, but by a formula: take a file for those of a data
-set.
+idle is the mean waiting time of a device, bubble its share of the step, speed-up is relative to lb-micro with
+collectives; all are over --minibatches minibatches, and every method gets the same samples. Without
+--parameters transfers take no time. If on-demand communication is predicted to be slower than collectives, the
+answer says why: pulls get less than rings from links of pairs (--pull-bandwidth), from few owners and from
+links between nodes. The default lengths follow a formula from 8K to 64K tokens, like LongAlign: give a file for
+the lengths of a data set.
 
-Under --sharding hybrid nodes sum their gradients with an all-reduce: with collectives for every layer of
-every microbatch, on demand once a minibatch.
+Under --sharding hybrid nodes sum their gradients with an all-reduce: with collectives for every layer of every
+microbatch, on-demand once a minibatch.
 
-With --execute a GPT is trained on samples of these lengths, by a process for each device that owns its
-part of the parameters, over TCP: with collectives all of them meet at every layer of every microbatch,
-on demand they pull and push from device to device and meet once a minibatch. Gradients travel as whole
-numbers of 2^-40, so that the order of summing them does not matter: the weights must have the bits of a
-serial run in the end, or the exit code is 1. Beside what was measured stands the step that is predicted
-from how long each sample took in the serial run, without transfers.";
+With --execute a GPT is trained on samples of these lengths over TCP, with one process per device that owns its
+part of the parameters: with collectives all processes synchronise at every layer of every microbatch; on-demand
+they pull and push from device to device and synchronise once a minibatch. Gradients are sent as integer
+multiples of 2^-40, so the order of summation does not matter: the final weights must equal those of a serial
+run bit for bit, or the exit code is 1. The predicted step, from the time of each sample in the serial run and
+without transfers, is printed next to the measured one.";
 
 /// Pack samples for FSDP, with collectives or on-demand communication: step time, idle time, speed-up
 #[derive(Args)]
@@ -139,7 +136,7 @@ impl Fsdp {
         }
         match self.json {
             true => print_json(out, &answer)?,
-            false => write!(out, "{}", text::sheet(&answer.sheet()))?,
+            false => print_sheet(out, &answer.sheet())?,
         }
         Ok(Verdict::Done)
     }

@@ -4,10 +4,9 @@ use std::io::Write;
 use std::path::Path;
 
 use answer::plan::fit;
-use draw::text;
 use question::Context;
 
-use crate::commands::{Verdict, note, note_all, print_json};
+use crate::commands::{Verdict, note, note_all, print_json, print_sheet};
 use crate::error::Error;
 use crate::files;
 use crate::host::Host;
@@ -33,7 +32,7 @@ pub(super) fn run(options: &Options<'_>, out: &mut dyn Write) -> Result<Verdict,
     note_all(&context);
     match options.json {
         true => print_json(out, &fitted)?,
-        false => write!(out, "{}", text::sheet(&fitted.sheet()))?,
+        false => print_sheet(out, &fitted.sheet())?,
     }
     match options.output {
         Some(path) => files::write(path, fitted.machine.as_bytes())?,

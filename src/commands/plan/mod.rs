@@ -31,43 +31,44 @@ Examples:
     debubble plan config.json --tokens 1e12 --batch 1024 --machine h100,b200 --devices 512,1024
   Which machines, how many and how, for GPT-3 and 300 billion tokens:
     debubble plan scenarios/plan/gpt3.toml --svg plans.svg --html plans.html
-  The cheapest plan, for those who run it:
+  The recommended plan, as files of its framework:
     debubble plan scenarios/plan/gpt3.toml --export winner
   One set-up, with every part of its step and its memory:
     debubble plan scenarios/plan/deepseek-v3.toml
     debubble plan scenarios/plan/llama3-405b.toml
-  Two set-ups, or the plans to take of two questions, side by side:
+  Two set-ups, or the recommended plans of two questions, side by side:
     debubble plan mine.toml --against other.toml
-  What predictions are worth:
+  The accuracy of predictions on published runs:
     debubble plan --validate --check
-  A machine of your own, from a few iterations that you measured on it:
+  A machine of your own, fitted to a few iterations measured on it:
     debubble plan --fit measured.csv --machine h100 --output own.toml
 
-A question has a model (a config.json of Hugging Face, or a table [model]), tokens, a batch and
-clusters; see scenarios/plan/. Machines are data files (scenarios/machines/); such as a100-80g, h100,
-b200, gb200 and mi300x are built in. Every set-up whose groups multiply to the devices is costed; those
-that do not divide or do not fit are left out with the reason, the rest is replayed as long as it could
-beat the best. The best plans are run by the event engine, on shared wires and under the question's [noise]: jitter,
-stall, straggler, slowdown. The plan to take is the cheapest that meets deadline and budget with the odds of `confidence`, by
-what published trainings took over their plans, or, of those that predictions do not tell from it, the one that needs least.
-A plan may use what frameworks see of a device, less its reserve and the error of predicted memory; [search] memory-cap takes
-the place of that error. A faster set-up that may fit is shown beside it, with its odds.
+A question has a model (a config.json of Hugging Face, or a table [model]), tokens, a batch and clusters; see
+scenarios/plan/. Machines are data files (scenarios/machines/); a100-80g, h100, b200, gb200, mi300x and more are
+built in. Every set-up whose groups multiply to the devices is costed; set-ups that do not divide or do not fit
+are left out with the reason, and the rest are replayed unless a lower bound shows that they cannot win. The
+best plans then run in the event engine, on shared links and under the question's [noise]: jitter, stall,
+straggler, slowdown. The recommended plan is the cheapest that meets deadline and budget with probability
+`confidence`, by the ratio of published trainings to their plans; among plans within the error of prediction it
+is the one that needs least. A plan may use the memory that frameworks see of a device, less its reserve and the
+error of predicted memory; [search] memory-cap replaces that error. A faster set-up that may fit is listed as
+well, with its odds.
 
-A table [setup] instead of [search] asks for one set-up: its step and memory are listed part by part,
-on each cluster, whether it fits or not.
+A table [setup] instead of [search] asks for one set-up: its step and memory are listed part by part, on each
+cluster, also if it does not fit.
 
-`framework = \"megatron\"` or `\"torchtitan\"` keeps to what that framework runs.
+`framework = \"megatron\"` or `\"torchtitan\"` limits the search to set-ups that the framework runs.
 
 --fit takes a table with a line for each iteration: model (a config.json, relative to the table), devices,
 tensor, pipeline, chunks, context, expert, microbatch, batch, sequence, precision, and step_seconds or
-tokens_per_s_per_gpu. It fits three scales of the machine's efficiencies, each drawn to 1, leaves out one
-set-up after the other to see what they are worth, and keeps the machine as it is where they are not.
+tokens_per_s_per_gpu. It fits three scales of the machine's efficiencies, each with a prior of 1. Each set-up is
+left out once to estimate the error; the machine stays unchanged if the fit is no better on set-ups left out.
 
---export FOLDER writes the plan to take, or the one set-up that is asked for if it may fit: megatron.sh (if Megatron-LM has the
-schedule, or debubble.megatron runs its order), torchtitan.toml (0.2.x) and torchtitan.sh (its main branch), with
-schedule.csv where the order is no class of torch, scenario.toml and cluster.toml (not with two-streams), and its order where
-the schedule depends on times; `debubble simulate FOLDER/scenario.toml` gives the same step. What a file lacks of the plan stands in
-it as a comment, and is printed as a note.";
+--export FOLDER writes the recommended plan, or the one set-up of the question if it may fit: megatron.sh (if
+Megatron-LM has the schedule, or debubble.megatron runs its order), torchtitan.toml (0.2.x) and torchtitan.sh
+(its main branch), with schedule.csv if torch has no class for the order, scenario.toml and cluster.toml (not
+with two-streams), and its order if the schedule depends on times; `debubble simulate FOLDER/scenario.toml`
+gives the same step. Settings of the plan that a file cannot express are a comment in the file and a note.";
 
 /// Rank set-ups for a model, a token budget and machines with prices
 #[derive(Args)]
@@ -79,17 +80,16 @@ pub struct Plan {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     keys: Keys,
-    /// Hold the answer against that to another question, part by part: the set-ups that both ask for,
-    /// or the plans to take
+    /// Compare with the answer to another question, part by part: the one set-up of each, or the recommended plans
     #[arg(long, value_name = "OTHER.toml", conflicts_with_all = ["validate", "csv", "svg", "html", "export", "details"])]
     against: Option<PathBuf>,
-    /// Predict every published measurement and print how far off
+    /// Predict every published measurement and print the error
     #[arg(long)]
     validate: bool,
     /// With --validate: end with exit code 1 if a bar is missed
     #[arg(long, requires = "validate")]
     check: bool,
-    /// Fit a machine to the iterations of a table, and print what that is worth
+    /// Fit a machine to the iterations of a table, and print the error before and after
     #[arg(long, value_name = "MEASURED.csv", conflicts_with_all = ["validate", "paths", "against"])]
     fit: Option<PathBuf>,
     /// With --fit: write the machine
@@ -114,7 +114,7 @@ pub struct Plan {
     svg: Option<PathBuf>,
     #[command(flatten)]
     drawn: Pictures,
-    /// Write all of it as one page for a browser
+    /// Write the whole answer as one page for a browser
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.html")]
     #[arg(conflicts_with_all = ["validate", "fit"])]
     #[arg(value_parser = files::Output)]
@@ -180,7 +180,8 @@ impl Plan {
         }
         let [path] = &self.paths[..] else {
             let message = "a plan takes one question: name a PLAN.toml or a config.json";
-            let cure = "such as `debubble plan scenarios/plan/gpt3.toml`; others are beside it";
+            let cure =
+                "such as `debubble plan scenarios/plan/gpt3.toml`; more are in the same folder";
             return Err(Error::question(message).with_help(cure));
         };
         let host = Host::listening();

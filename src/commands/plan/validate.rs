@@ -3,12 +3,12 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use draw::Width;
 use draw::pictures::validate as pictures;
-use draw::{Width, text};
 use measured::{ValidationQuestion, validate};
 use question::Context;
 
-use crate::commands::{Verdict, note, note_all, print_json};
+use crate::commands::{Verdict, note, note_all, print_json, print_sheet};
 use crate::error::Error;
 use crate::files;
 use crate::host::Host;
@@ -51,7 +51,7 @@ pub(super) fn run(options: &Options, out: &mut dyn Write) -> Result<Verdict, Err
     }
     match options.json {
         true => print_json(out, &validated)?,
-        false => write!(out, "{}", text::sheet(&validated.sheet()))?,
+        false => print_sheet(out, &validated.sheet())?,
     }
     Ok(if options.check && !validated.holds() { Verdict::Missed } else { Verdict::Done })
 }

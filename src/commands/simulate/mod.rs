@@ -9,18 +9,19 @@ use std::path::PathBuf;
 use answer::outcome::{self, Outcome, title};
 use answer::simulate::baseline::{Baseline, Growth, Tolerance};
 use answer::simulate::{Answers, Timelines, Wants, report, simulate};
+use answer::sweep::row;
 use answer::timelines::{self, Recorded};
 use clap::{Args, ValueEnum};
 use draw::pictures::simulate::Traced;
 use draw::pictures::{explain as pictures, simulate as front};
-use draw::{terminal, text};
+use draw::terminal;
 use pipeline::Timeline;
 use question::simulate::Sort;
 use question::{Context, Diagnostic};
 use serde::Serialize;
 
 use super::width::Pictures;
-use super::{Asked, OUTPUT, Verdict, note, note_all, print_json};
+use super::{Asked, OUTPUT, Verdict, note, note_all, print_json, print_sheet};
 use crate::error::Error;
 use crate::host::Host;
 use crate::{files, help, messages};
@@ -64,36 +65,34 @@ Examples:
     debubble simulate scenarios/gantt.toml --json > baseline.json
     debubble simulate scenarios/gantt.toml --baseline baseline.json --tolerance 0.1%
 
-Orders are made for the times as given, without noise. All noise depends on the seed, the replica,
-and what is done where alone: all schedules see the same random draws.
+Each order is built from the nominal times, without noise. Noise depends on the seed, the replica, and the pass
+or transfer alone: all schedules see the same random draws.
 
---schedule all compares every family on the same model, m and work of a stage: v chunks cut F, B, W
-and the activations of a stage in v. Schedules that do not support this setting are listed below
-the table with the reason; one that is named beside `all` must do it. Those over the memory limit stay in it,
-off the front.
+--schedule all compares every family on the same model, m and work of a stage: v chunks divide F, B, W and the
+activations of a stage by v. Schedules that do not support this setting are listed below the table with the
+reason; a schedule that is named together with `all` must support it. Schedules over the memory limit stay in
+the table and are left off the front.
 
 --explain splits the idle time of each stage: the step, less its passes, less its optimizer. The step is
-the longest span of a stage; on hardware, the last step with all that lies between two. It takes away
-one cause of waiting after the other from runs of the same order, and gives each the idle time that
-goes with it:
+the longest span of a stage; on hardware, the last step with everything between two steps. Causes are removed in
+turn from runs of the same order; each is credited with the idle time saved:
   stragglers, jitter:
       without, every pass and transfer takes its nominal time
   synchronisation:
-      the barrier and its exchange, post-validation with rollbacks, and what earlier steps leave
-      behind; without, each stage's step lasts from its own first pass to the end of its own optimizer
+      the barrier and its exchange, post-validation with rollbacks, and delays from earlier steps; without, each stage's step lasts from its own first pass to the end of its own optimizer
   memory waits:
-      without, devices hold anything, and nothing is offloaded
+      without, memory is unlimited, and nothing is offloaded
   shared links:
-      without, every transfer takes the time it takes alone
+      without, every transfer takes its time on an idle network
   communication:
-      without, what is made is there at once, and gradients are reduced at once
+      without, values arrive at once, and gradients are reduced at once
   unequal stages:
       without, all chunks take the average of F, of B and of W
   warm-up, drain:
       the rest
-Shares are negative where a cause hides waiting. Levers are changes of the same step: 5 % slower is
-passes of 1.05 times the length, a link twice as fast halves its transfers, 1 GiB more on a stage is a
-new order with that limit raised alone. Under noise all of it is about replica 0.";
+Shares are negative where a cause hides waiting. Levers change one thing of the
+same step: 5 % slower multiplies the stage's passes by 1.05, a link twice as fast halves its transfers, 1 GiB more
+raises the limit of that stage alone and builds a new order. Under noise all figures are of replica 0.";
 
 /// Simulate schedules side by side: step time, bubble, peak memory
 #[derive(Args)]
@@ -115,12 +114,11 @@ pub struct Simulate {
     /// schedule has grown, or a schedule is gone
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.json")]
     baseline: Option<PathBuf>,
-    /// By how much figures may grow since the baseline: times and sizes by this share, bubbles by this
-    /// many points
+    /// Tolerated growth since the baseline: this share for times and sizes, this many points for bubbles
     #[arg(long, help_heading = OUTPUT, value_name = "PERCENT%", requires = "baseline")]
     #[arg(default_value = "0%", allow_hyphen_values = true)]
     tolerance: Tolerance,
-    /// Order of the rows of a setting, the least first, asynchronous ones last; else as asked, `all` as in `schedules`
+    /// Order of the rows of a setting, ascending, asynchronous schedules last; by default in the order of --schedule
     #[arg(long, help_heading = OUTPUT, value_enum, value_name = "BY")]
     sort: Option<Sort>,
     /// Write a picture of bubble rate against peak activation memory, with the Pareto front
@@ -130,6 +128,10 @@ pub struct Simulate {
     /// Draw the timelines in the terminal
     #[arg(long, help_heading = OUTPUT, value_enum, default_value_t = Draw::Auto)]
     gantt: Draw,
+    /// Write the table as CSV, with the columns of `debubble sweep`
+    #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
+    #[arg(value_parser = files::Output)]
+    csv: Option<PathBuf>,
     /// Write a picture of the timelines, on one time axis
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
     #[arg(value_parser = files::Output)]
@@ -264,6 +266,9 @@ impl Simulate {
             })
             .collect::<Result<Vec<_>, _>>()?;
         self.write_files(title, answers, &timelines)?;
+        if let Some(path) = &self.csv {
+            files::write(path, row::of_outcomes(outcomes))?;
+        }
         if let Some(path) = &self.pareto {
             files::write(path, front::svg(title, answers, self.drawn.width)?)?;
         }
@@ -272,7 +277,7 @@ impl Simulate {
         } else {
             let growth = printed.baseline.map(|growth| growth.sheet().under_a_gap());
             let sheet = report::sheet(answers).and(growth.unwrap_or_default());
-            write!(out, "{}", text::sheet(&sheet))?;
+            print_sheet(out, &sheet)?;
         }
         for (outcome, timeline) in outcomes.iter().zip(&timelines) {
             if let Some(timeline) = timeline.as_ref().filter(|_| in_terminal(outcome)) {

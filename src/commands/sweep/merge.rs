@@ -71,7 +71,8 @@ fn check(path: &Path) -> Result<Part, Error> {
         match &identity {
             None => {
                 let first = text().trim_end().parse();
-                identity = Some(first.map_err(|()| fail("it is no shard of a sweep".to_owned()))?);
+                identity =
+                    Some(first.map_err(|()| fail("it is not a shard of a sweep".to_owned()))?);
             }
             Some(_) if header.is_empty() => header.clone_from(&lines.line),
             Some(_) if ended => return Err(fail("something follows its last line".to_owned())),

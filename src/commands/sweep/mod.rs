@@ -43,7 +43,7 @@ schedules. A question without an answer, such as a memory limit that no order ke
 column `error`.
 
 Rows say what `simulate --json` says, under the path in it: metrics always; under noise, of replica 0,
-and noise_free_* beside them; distributions such as span_ns_p95 with --replicas; step_ns, the busiest
+and noise_free_* next to them; distributions such as span_ns_p95 with --replicas; step_ns, the busiest
 wire and the fullest device with a cluster or other hardware keys. Columns that no question of the
 sweep asks for are left out; a field without a value is empty, in Parquet null.
 
@@ -57,11 +57,11 @@ Examples:
     debubble sweep grid.toml --svg grid.svg
   As Parquet, with a picture of what memory buys:
     debubble sweep grid.toml --out grid.parquet --plot-pareto pareto.svg
-  In 100 SLURM jobs and one that merges:
+  In 100 SLURM jobs and one to merge:
     debubble sweep grid.toml --out grid.csv --slurm 100 > grid.sh && sbatch grid.sh
 
-What is done is kept in FILE.partial: a sweep that was killed goes on when the same command is given
-again, and its file has the bytes of one that was not. One process at a time writes a file.";
+Progress is kept in FILE.partial: run the same command again to resume a sweep that was killed; its file has the
+same bytes as one from a single run. Only one process may write a file at a time.";
 
 /// Answer a grid of questions: in parallel, resumable, in parts
 #[derive(Args)]

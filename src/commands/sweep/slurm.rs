@@ -16,7 +16,7 @@ pub(super) fn script(program: &Path, sweep: &[String], out: &Path, count: u64) -
 #   sbatch THIS_FILE      begins, from the folder that the paths below are relative to
 #   the same once more    after a job was killed: shards go on from where they ended
 #
-# Shards are written beside the output and may run on any nodes that share the folder.
+# Shards are written next to the output and may run on any nodes that share the folder.
 #SBATCH --job-name=debubble-sweep
 #SBATCH --array=1-{count}
 #SBATCH --cpus-per-task=2

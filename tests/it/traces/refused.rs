@@ -90,13 +90,13 @@ fn files_that_are_no_traces() {
     for length in [5, 100, whole.len() / 2, whole.len() - 1] {
         refused(&cut(length), &["t.parquet", "cannot be read as Parquet"]);
     }
-    refused(&cut(0), &["it is no trace: neither a Parquet file nor trace events"]);
-    refused(&replay("t.parquet", b"step,stage", ""), &["it is no trace"]);
+    refused(&cut(0), &["it is not a trace: neither a Parquet file nor trace events"]);
+    refused(&replay("t.parquet", b"step,stage", ""), &["it is not a trace"]);
     refused(&replay("t.json", b"{\"traceEvents\": [{", ""), &["cannot be read as trace events"]);
     refused(&replay("t.json", b"{\"events\": []}", ""), &["traceEvents"]);
     refused(&replay("t.json", b"[]", ""), &["it has no operations of a pipeline"]);
     refused(&replay("t.json", b"[{\"ph\": \"X\", \"name\": \"k\"}]", ""), &["1 events are"]);
-    refused(&replay("t.parquet", &parquet(&[], Times::Double), ""), &["no operations"]);
+    refused(&replay("t.parquet", &parquet(&[], Times::Double), ""), &["not operations"]);
     refused(&run("replay missing.parquet"), &["cannot read missing.parquet"]);
     refused(&run("replay /"), &["it is a folder"]);
 }
@@ -156,7 +156,8 @@ fn a_short_file_of_many_rows_is_refused_before_it_takes_memory() {
     let limited = "ulimit -v 102400; exec \"$0\" replay \"$1\"";
     let mut shell = std::process::Command::new("sh");
     let output = shell.args(["-c", limited, env!("CARGO_BIN_EXE_debubble")]).arg(file).output();
-    let message = format!("it is no trace: {} bytes that say they are 300000 rows", content.len());
+    let message =
+        format!("it is not a trace: {} bytes that say they are 300000 rows", content.len());
     refused(&output.unwrap(), &[&message]);
 }
 

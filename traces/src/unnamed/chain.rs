@@ -18,7 +18,7 @@ pub(super) struct Ends {
 pub(super) type Place = (u16, u32);
 
 /// The places of the forward passes of each rank in one step: `ranks` are the stages in order, and have their passes
-/// in order. None if they are no pipeline whose stages hold chunks in turn.
+/// in order. None if they are not a pipeline whose stages hold chunks in turn.
 pub(super) fn places(ranks: &[Vec<Ends>]) -> Option<Vec<Vec<Place>>> {
     let stages = ranks.len();
     let mut places: Vec<Vec<Option<Place>>> =

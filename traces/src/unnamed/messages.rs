@@ -68,7 +68,7 @@ fn peer(args: &Args, is_send: bool) -> Option<u32> {
             }
             None => ranks.get(rank)?.as_i64(),
         };
-        // A long list is cut in its middle, which is no rank.
+        // A long list is cut in its middle, which is not a rank.
         let is_cut = ranks.as_str().is_some_and(|text| text.contains("..."));
         listed.filter(|_| !is_cut)
     };

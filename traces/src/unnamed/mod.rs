@@ -147,7 +147,7 @@ impl Observed {
         keep(&mut self.operators, operator, rows).map(|()| true)
     }
 
-    /// Takes what the file says beside its events.
+    /// Takes what the file says next to its events.
     pub(crate) fn head(&mut self, head: &Head) -> Result<(), TraceError> {
         self.origin = Origin::of(head)?;
         Ok(())

@@ -58,7 +58,10 @@ fn record(name: &str, text: &str) -> Result<Record> {
         )
     };
     let is_plain = |sign: char| sign.is_ascii_alphanumeric() || "-.".contains(sign);
-    ensure!(name.contains('-') && name.chars().all(is_plain), "`{name}` is no name of a pipeline");
+    ensure!(
+        name.contains('-') && name.chars().all(is_plain),
+        "`{name}` is not a name of a pipeline"
+    );
     Ok(Record {
         name: name.to_owned(),
         cost: after("cost-ns = ")?.parse()?,

@@ -180,7 +180,7 @@ fn faults_name_their_field_and_their_cure_without_flags() {
             "rollout-devices",
             "needs `placement` separate",
         ),
-        ("fsdp", "lengths = \"normal:3\"\n", "lengths", "is no distribution"),
+        ("fsdp", "lengths = \"normal:3\"\n", "lengths", "is not a distribution"),
         ("fsdp", "lengths = \"file:gone.csv:n\"\n", "lengths", "gone.csv"),
         ("fsdp", "bandwidth = \"1GB/s\"\n", "bandwidth", "`bandwidth` needs `parameters`"),
         ("fsdp", "model = \"qwen2.5-7b\"\n", "model", "`model` needs `machine`"),

@@ -46,7 +46,7 @@ fn to_export(planned: &Planned) -> Result<&Plan, Diagnostic> {
         return Ok(winner);
     }
     if !planned.question.is_of_one() {
-        let message = "an export has the set-up that is told to be taken, and none is";
+        let message = "an export needs a recommended plan, and there is none";
         return Err(Diagnostic::new(message)
             .with_help("name one as [setup] in the question: its files are written then"));
     }
@@ -131,7 +131,8 @@ fn state(question: &Question) -> impl Iterator<Item = String> {
     })
 }
 
-/// The arguments of Megatron-LM for `plan`, a line each, where it runs the plan; those that begin with # are comments.
+/// The arguments of Megatron-LM for `plan`, a line each, where it runs the plan; those that begin with # are
+/// comments.
 #[must_use]
 pub fn megatron_arguments(question: &Question, plan: &Plan) -> Option<Vec<String>> {
     let route = Route::of(question, plan);
@@ -169,6 +170,6 @@ fn settings_with(
 fn array(head: &str, name: &str, lines: &[String]) -> String {
     let lines: String = lines.iter().map(|line| format!("  {line}\n")).collect();
     format!(
-        "#!/bin/bash\n{head}# shellcheck disable=SC2034 # Whoever sources this file uses it.\n{name}=(\n{lines})\n"
+        "#!/bin/bash\n{head}# shellcheck disable=SC2034 # Used by the script that sources this file.\n{name}=(\n{lines})\n"
     )
 }

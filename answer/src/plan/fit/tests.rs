@@ -150,7 +150,7 @@ fn a_line_that_is_no_run_is_left_out_with_its_place() {
         ("8,4,1,1,2,64", "8,4,x,1,2,64", "pipeline is `x`: it must be a whole number", Some(3)),
         ("8,4,1,1,2,64", "8,3,1,1,2,64", "is 6 devices, but the cluster has 8", Some(3)),
         ("8,4,1,1,2,64", "9,4,1,1,2,64", "is 8 devices, but the cluster has 9", Some(3)),
-        ("8,4,1,1,2,64", "8,4,1,1,3,64", "no multiple of microbatch 3", Some(3)),
+        ("8,4,1,1,2,64", "8,4,1,1,3,64", "not a multiple of microbatch 3", Some(3)),
         ("8,4,1,1,2,64", "99999999,4,1,1,2,64", "devices is 99999999", Some(3)),
         (
             "64,4096,none,100\nllama3-8b,8,4",

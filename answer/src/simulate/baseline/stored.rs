@@ -67,7 +67,7 @@ pub(super) fn read(context: &Context<'_>, path: &Path) -> Result<Vec<(Name, Figu
 pub(super) fn parse(path: &Path, text: &str) -> Result<Vec<(Name, Figures)>, Diagnostic> {
     let wrong = |cause: &str| {
         let file = quote::path(path);
-        let message = format!("{file} is no answer of `debubble simulate --json`: {cause}");
+        let message = format!("{file} is not an answer of `debubble simulate --json`: {cause}");
         Diagnostic::file(path, quote::brief(&message)).with_help(CURE)
     };
     let stored: Stored = serde_json::from_str(text)

@@ -70,7 +70,7 @@ fn errors(plans: &[Plan]) -> String {
     match known.len() {
         0 => "nothing measured of this kind: the error of days and dollars is unknown".to_owned(),
         count => format!(
-            "95 % of measured runs lie within -{:.0} to +{:.0} % of these days, and of these dollars with them{}",
+            "95 % of measured runs are within -{:.0} to +{:.0} % of these days, and of these dollars with them{}",
             most(0),
             most(1),
             if count < plans.len() { "; of some plans, nothing measured of this kind" } else { "" }

@@ -128,7 +128,7 @@ impl<E: Element> Cuda<E> {
         match transfer {
             P2pOp::Send { to, value: TensorTransfer { tensor, ready } } => {
                 if !Arc::ptr_eq(tensor.memory.gpu(), &self.gpu) {
-                    return Err(failed("ncclSend", "the value lies on another GPU"));
+                    return Err(failed("ncclSend", "the value is on another GPU"));
                 }
                 self.transfer.queue.wait_for(&ready)?;
                 Ok(Ready::Send(peers.number(to)?, tensor))

@@ -89,7 +89,7 @@ fn a_driver_without_libraries_fails_and_says_where_was_searched() {
     let (passed, said) = run(&["tests::gpu::libraries"], |command| {
         libraries.driver_only(command).env("VIRTUAL_ENV", "/nowhere");
     });
-    assert!(!passed, "a library that is missing is no reason to skip: {said}");
+    assert!(!passed, "a library that is missing is not a reason to skip: {said}");
     for part in
         ["NVRTC (libnvrtc) is missing", "LD_LIBRARY_PATH", "VIRTUAL_ENV=/nowhere", "python3"]
     {

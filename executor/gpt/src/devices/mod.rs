@@ -89,7 +89,7 @@ pub enum OpenError {
         parts: usize,
     },
     /// A kind of device without anything to time.
-    #[error("there is nothing to time: passes take the times they are told")]
+    #[error("there is nothing to time: passes take the given times")]
     NothingToTime,
     /// A unit that is named twice.
     #[error("GPU {unit} is named twice")]

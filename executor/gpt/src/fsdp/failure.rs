@@ -23,7 +23,7 @@ pub enum Failure {
     },
     /// A gradient that is NaN, infinite, or 2^20 and more.
     #[error(
-        "device {rank}: a gradient of minibatch {minibatch} is no number, or too large to be summed"
+        "device {rank}: a gradient of minibatch {minibatch} is not a number, or too large to be summed"
     )]
     Gradient {
         /// The device that computed it.

@@ -240,8 +240,8 @@ fn read_one(
     let mut header = [0; HEADER];
     stream.read_exact(&mut header).map_err(lost)?;
     let wrong = |what: String| Failure::OutOfOrder { rank: peer, what };
-    let (head, length) =
-        Head::read(&header).ok_or_else(|| wrong("it sent something that is no message".into()))?;
+    let (head, length) = Head::read(&header)
+        .ok_or_else(|| wrong("it sent something that is not a message".into()))?;
     let allowed = shared.length(head, peer);
     let fits = allowed.is_some_and(|bytes| match head.kind {
         Kind::Stop => length <= bytes,

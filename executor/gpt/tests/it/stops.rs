@@ -10,7 +10,7 @@ use gpt::{
 use pipeline::{Costs, Family, Nanos, PassTimes, Problem, Shape};
 use runtime::{Plan, Updates, Versions};
 
-/// Batches that record whether a thread that is no stage, such as that of the reference, has asked
+/// Batches that record whether a thread that is not a stage, such as that of the reference, has asked
 /// for one.
 struct Asked {
     batches: Random,

@@ -189,7 +189,7 @@ impl<P> Inbox<P> {
                 if expected && new && step.abs_diff(self.now.0) <= 1 {
                     return Ok(());
                 }
-                let what = format!("it told a norm of step {step} that was not due ({round:?})");
+                let what = format!("it sent a norm of step {step} that was not due ({round:?})");
                 Err(Failure::OutOfOrder { stage: from, what }.into())
             }
             Event::Gradients { from, step, bytes } => {

@@ -29,7 +29,9 @@ pub enum PlanError {
     )]
     Shards,
     /// Segments that do not form whole microbatches.
-    #[error("{microbatches} microbatches of the schedule are no whole ones of {segments} segments")]
+    #[error(
+        "{microbatches} microbatches of the schedule are not whole ones of {segments} segments"
+    )]
     Segments {
         /// Segments per microbatch.
         segments: u32,
@@ -70,7 +72,7 @@ pub enum PlanError {
     Timeout(Duration),
     /// A boundary that may restart a step, over links with one fixed order of transfers.
     #[error(
-        "post-validation may begin a step anew, in the middle of transfers that both ends have \
+        "post-validation may restart a step, in the middle of transfers that both ends have \
          agreed on: run it over TCP"
     )]
     Anew,

@@ -328,7 +328,7 @@ impl<'a, W: Trainer, L: Link<W>> Stage<'a, W, L> {
             }
             (Some(_), None) => Err(self.disobeys(format!("its worker made nothing of {pass}"))),
             (None, Some(_)) => {
-                Err(self.disobeys(format!("its worker made something of {pass} that nobody takes")))
+                Err(self.disobeys(format!("its worker sent a value of {pass} without a receiver")))
             }
         }
     }

@@ -19,7 +19,7 @@ pub(super) fn obstacle(schedule: &Schedule, updates: Updates) -> Option<String> 
     }
     if every == 0 || !shape.microbatches().is_multiple_of(every) {
         let all = shape.microbatches();
-        return Some(format!("{all} microbatches are no whole updates of {every}"));
+        return Some(format!("{all} microbatches are not whole updates of {every}"));
     }
     let last = shape.stages() - 1;
     for (stage, order) in schedule.orders().iter().enumerate() {

@@ -194,6 +194,6 @@ fn post_validation_is_refused_over_devices() {
     let plan = Plan::new(schedule, 1).unwrap().with_boundary(boundary).unwrap();
     for end in join_all(&plan, &Weights::default()) {
         let message = end.unwrap_err().to_string();
-        assert!(message.contains("begin a step anew"), "{message}");
+        assert!(message.contains("restart a step"), "{message}");
     }
 }

@@ -38,7 +38,7 @@ pub(in crate::family) const ABOUT_MIN: About = About {
     bubble: "(4p-5)/6 (F+B+W), (4p-7)/6 (F+B+W) if 3 divides p, where p >= 2, m >= p+2 and F = B = W; \
              else it grows with m",
     memory: "floor((p+4)/3) M_B",
-    note: "the order equals that of the authors' code; the paper's own figures were not at hand",
+    note: "the order equals that of the authors' code; the paper's own figures were not available",
     ..About::PLAIN
 };
 

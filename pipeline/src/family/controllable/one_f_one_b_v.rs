@@ -31,7 +31,7 @@ pub(in crate::family) const ABOUT: About = About {
     whole_backwards: true,
     bubble: "2/3 (p-1)(F+B+W) to 5/6 (p-1)(F+B+W) where m >= 2p and B+W = 2F",
     memory: "about 2/3 p M_B",
-    note: "the order equals that of the authors' code; the paper's own figures were not at hand",
+    note: "the order equals that of the authors' code; the paper's own figures were not available",
     ..About::PLAIN
 };
 

@@ -112,9 +112,9 @@ impl Sharded {
             memory: self.memory[algorithm],
             note: [
                 "the output layer over all stages (algorithm 1: a barrier behind S and one behind \
-                 T), by the authors' generic method; no order of theirs was at hand",
+                 T), by the authors' generic method; none of their orders was available",
                 "the output layer over all stages (algorithm 2: one barrier, behind S), by the \
-                 authors' generic method; no order of theirs was at hand",
+                 authors' generic method; none of their orders was available",
             ][algorithm],
             ..About::PLAIN
         }

@@ -289,11 +289,11 @@ fn of_several_parts_the_language_model_is_read_and_that_is_said() {
     let model = read(&whole.to_string(), Some(2048)).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(model.transformer.parameters(), 8_030_261_248);
     let [assumed] = &model.assumed[..] else { panic!("{:?}", model.assumed) };
-    assert!(assumed.contains("not planned: projector_hidden_act, vision_config"), "{assumed}");
+    assert!(assumed.contains("ignored: projector_hidden_act, vision_config"), "{assumed}");
     let with = |changes: Value| refusal(&changed(&whole.to_string(), changes));
     assert!(with(json!({ "quantization_config": { "bits": 4 } })).contains("quantization_config"));
     let tied = with(json!({ "tie_word_embeddings": true }));
-    assert!(tied.contains("tie_word_embeddings stands in text_config and beside it"), "{tied}");
+    assert!(tied.contains("tie_word_embeddings is both in text_config and outside it"), "{tied}");
     let number = with(json!({ "text_config": 7 }));
     assert!(number.contains("text_config is 7: it must be an object"), "{number}");
     let unplanned = changed(LLAMA, json!({ "model_type": "gemma3n_text" }));
@@ -323,7 +323,7 @@ fn hostile_configs_are_refused_in_few_words() {
     let many = (0..10_000).map(|it| (format!("key_{it}"), json!(it))).collect::<Map<_, _>>();
     let deep = format!("{{\"a\":{}1{}}}", "[".repeat(100_000), "]".repeat(100_000));
     for (text, message) in [
-        (deep, "this is no JSON"),
+        (deep, "this is not JSON"),
         (format!("{{\"{long}\":1,{}", &LLAMA.trim()[1..]), "xxx"),
         (changed(LLAMA, json!({ "model_type": &long, "new": 1 })), "is not known, nor"),
         (changed(LLAMA, json!({ "hidden_size": &long })), "it must be a whole number"),
@@ -341,7 +341,7 @@ fn hostile_configs_are_refused_in_few_words() {
         (changed(LLAMA, json!({ "num_hidden_layers": 10_001 })), "num_hidden_layers is 10001"),
         (changed(LLAMA, json!({ "num_attention_heads": 0, "head_dim": 128 })), "is 0"),
         (changed(LLAMA, json!({ "num_key_value_heads": 0 })), "num_key_value_heads is 0"),
-        (changed(LLAMA, json!({ "num_key_value_heads": 5 })), "no multiple of kv-heads, 5"),
+        (changed(LLAMA, json!({ "num_key_value_heads": 5 })), "not a multiple of kv-heads, 5"),
         (changed(LLAMA, json!({ "tie_word_embeddings": 1 })), "must be true or false"),
         (changed(MIXTRAL, json!({ "num_local_experts": 0 })), "num_local_experts is 0"),
         (changed(MIXTRAL, json!({ "num_local_experts": null })), "there is no num_local_experts"),
@@ -366,10 +366,10 @@ fn hostile_configs_are_refused_in_few_words() {
         (changed(config!("deepseek-v3"), json!({ "num_hidden_layers": u64::MAX })), "_layers is"),
         (changed(MIXTRAL, json!({ "num_experts_per_tok": 9 })), "top-k is 9, but there are 8"),
         (changed(config!("qwen3-8b"), json!({ "head_dim": null })), "there is no head_dim"),
-        (LLAMA.replacen('{', "{\"hidden_size\": 2048,", 1), "hidden_size stands twice"),
-        (LLAMA.replacen("null", "{\"a\": 1, \"a\": 2}", 1), "a stands twice"),
-        ("{\"x\": NaNa}".to_owned(), "this is no JSON"),
-        (String::new(), "this is no JSON"),
+        (LLAMA.replacen('{', "{\"hidden_size\": 2048,", 1), "hidden_size appears twice"),
+        (LLAMA.replacen("null", "{\"a\": 1, \"a\": 2}", 1), "a appears twice"),
+        ("{\"x\": NaNa}".to_owned(), "this is not JSON"),
+        (String::new(), "this is not JSON"),
         ("7".to_owned(), "a config is an object"),
     ] {
         let refusal = refusal(&text);

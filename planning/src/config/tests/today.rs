@@ -51,7 +51,7 @@ fn billions(count: u64) -> f64 {
     plan::number(count) / 1e9
 }
 
-/// A unit of the last digit of `text` that is no trailing zero: by less is off what was rounded or cut.
+/// A unit of the last digit of `text` that is not a trailing zero: by less is off what was rounded or cut.
 fn unit(text: &str) -> f64 {
     let decimals = text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
     let zeros = text.len() - text.trim_end_matches('0').len();

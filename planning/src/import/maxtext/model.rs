@@ -47,7 +47,7 @@ pub(super) fn sizes(
         }
         _ if own => of_keys(arguments),
         _ => Err(models::unknown("model-name", name).hint(format!(
-            "put the file of the model beside it, or name one with --model, {}",
+            "put the file of the model in the same folder, or name one with --model, {}",
             models::NAMES
         ))),
     }

@@ -83,11 +83,11 @@ impl Alarm {
         let Self { iteration, before, now, cause, .. } = self;
         let change = format::signed_percent(now / before - 1.0);
         let moved =
-            format!("iteration {iteration}: {now:.3} s a step in place of {before:.3} s, {change}");
+            format!("iteration {iteration}: {now:.3} s a step instead of {before:.3} s, {change}");
         match cause {
             Cause::Steady => format!("iteration {iteration}: steady at {now:.3} s a step"),
             Cause::Batch { before, now } => {
-                format!("{moved}: the global batch is {now} in place of {before}")
+                format!("{moved}: the global batch is {now} instead of {before}")
             }
             Cause::Straggler(change) => {
                 format!("{moved}: a straggler, for some ranks compute longer: {}", change.words())

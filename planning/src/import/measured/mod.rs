@@ -170,7 +170,8 @@ impl Log {
         &self.steps
     }
 
-    /// Whether another rank has printed `step` already: its number, with a time that is like its own. With another time
+    /// Whether another rank has printed `step` already: its number, with a time that is like its own. With another
+    /// time
     /// it is a restart, behind which iterations count again.
     fn is_again(&mut self, step: &Timed) -> bool {
         let mut known = self.steps[self.since..].iter().rev().take(RANKS);
@@ -345,7 +346,7 @@ mod tests {
         let commas = " iteration 7/ 9 | elapsed time per iteration (ms): 843,125 |\n".repeat(6);
         for (text, why) in [
             (log(&grown), "its step is not steady: it goes from"),
-            (log(&alternating), "not steady: half of all steps lie between 0.800 s and 1.600 s"),
+            (log(&alternating), "not steady: half of all steps are between 0.800 s and 1.600 s"),
             (
                 absurd,
                 "it has 0 iterations, 0 of them steady: three steady iterations are needed; 6 times are shorter",

@@ -2,7 +2,7 @@
 //!
 //! A step changes between two iterations if the medians of the iterations before and behind, five to ten on each side,
 //! differ by more than `NEAR`, and by more than `FAR` times the distance from their medians within which four in
-//! five of either side lie. Slow growth is no change by that rule, nor are fewer slow iterations than a fifth of a side.
+//! five of either side lie. Slow growth is not a change by that rule, nor are fewer slow iterations than a fifth of a side.
 
 use super::steady::{NEAR, Timed, median};
 

@@ -120,10 +120,10 @@ pub(super) fn unsteady(steady: &[f64], outliers: usize) -> Option<String> {
             "it goes from {from:.3} s to {to:.3} s, the medians of the first and the last third"
         )
     } else if high - low > WIDE * median {
-        format!("half of all steps lie between {low:.3} s and {high:.3} s")
+        format!("half of all steps are between {low:.3} s and {high:.3} s")
     } else if 3 * outliers > all {
         format!(
-            "{outliers} of {all} iterations lie far from {median:.3} s, the median of the others"
+            "{outliers} of {all} iterations are far from {median:.3} s, the median of the others"
         )
     } else {
         return None;
@@ -185,8 +185,8 @@ mod tests {
         let shrunk: Vec<f64> = grown.iter().rev().copied().collect();
         assert!(of(&shrunk, 0).contains(": it goes from 1.300 s to 0.900 s"));
         let alternating: Vec<f64> = (0..40).map(|at| [0.8, 1.6][at % 2]).collect();
-        assert!(of(&alternating, 0).contains("half of all steps lie between 0.800 s and 1.600 s"));
-        assert!(of(&[1.0; 6], 4).contains(": 4 of 10 iterations lie far from 1.000 s"));
+        assert!(of(&alternating, 0).contains("half of all steps are between 0.800 s and 1.600 s"));
+        assert!(of(&[1.0; 6], 4).contains(": 4 of 10 iterations are far from 1.000 s"));
         assert_eq!(of(&[1.0; 6], 3), "");
         assert_eq!(of(&[1.0, 1.02, 0.98, 1.01, 1.0, 1.03, 0.99, 1.0, 1.02, 1.04], 1), "");
         assert_eq!(of(&[], 0), "");

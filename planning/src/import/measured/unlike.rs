@@ -61,7 +61,7 @@ impl Log {
     }
 
     /// What the log says of its run and `document` says otherwise, a phrase each; of devices only if it `has_devices`
-    /// that are no guess. The global batch is that of the last iteration, else that of the dump.
+    /// that are not guess. The global batch is that of the last iteration, else that of the dump.
     #[must_use]
     pub fn unlike(&self, document: &Document, has_devices: bool) -> Vec<String> {
         let differs = |((name, words), asked): (&(&str, &str), Option<u64>)| {

@@ -90,7 +90,7 @@ impl Watcher {
                     return Some(self.other_batch(before, now, last.seconds));
                 }
                 self.batch = batch.or(self.batch);
-                // The cost of evaluations and checkpoints is no change of the run.
+                // The cost of evaluations and checkpoints is not a change of the run.
                 if last.behind.is_some() {
                     return None;
                 }
@@ -255,7 +255,7 @@ mod tests {
         let alarms = watched(steps);
         let expected = [&Cause::Steady, &Cause::Batch { before: 8, now: 16 }, &Cause::Steady];
         assert_eq!(causes(&alarms), expected);
-        assert!(alarms[1].words().contains("16 in place of 8"), "{}", alarms[1].words());
+        assert!(alarms[1].words().contains("16 instead of 8"), "{}", alarms[1].words());
     }
 
     #[test]

@@ -195,7 +195,7 @@ pub(super) fn layers_of_experts(
     (sizes.dense_layers, sizes.experts_every, sizes.dense_ffn) = (None, None, None);
     let wrong = || {
         let frequency = question::quote::clip(frequency);
-        Wrong::new("moe-layer-freq", format!("{frequency} is no pattern of layers with experts that a plan knows"))
+        Wrong::new("moe-layer-freq", format!("{frequency} is not a pattern of layers with experts that a plan knows"))
             .hint("a plan knows the first layers without experts, as in [0]*3+[1]*58, or every n-th layer with them")
     };
     let layers = match frequency.parse::<u64>() {

@@ -95,8 +95,8 @@ fn zero(arguments: &Arguments) -> Result<u64, Wrong> {
     }
     if arguments.has("deepspeed") {
         return arguments.whole("zero-stage")?.ok_or_else(|| {
-            Wrong::new("deepspeed-config", "the ZeRO stage stands in this file, which is not read")
-                .hint("put it beside the script as JSON, or add --zero-stage to the launch")
+            Wrong::new("deepspeed-config", "the ZeRO stage is in this file, which is not read")
+                .hint("put it next to the script as JSON, or add --zero-stage to the launch")
         });
     }
     Ok(match strategy.as_deref().filter(|_| is_sharded) {

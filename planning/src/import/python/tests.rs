@@ -92,7 +92,7 @@ fn a_configuration_that_python_writes_is_read() {
     let wrong = read_named(("any.json", &dump("\"train\": 3,")), &[], &Given::default());
     assert!(wrong.err().unwrap().message.contains("two values"));
     let wrong = read_named(("any.json", "{\"debubble_recipe\": 1}"), &[], &Given::default());
-    assert!(wrong.err().unwrap().message.contains("no configuration"));
+    assert!(wrong.err().unwrap().message.contains("not a configuration"));
 }
 
 #[test]

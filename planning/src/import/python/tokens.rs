@@ -55,7 +55,7 @@ const MOST_DEEP: usize = 48;
 /// The statements of `text`.
 ///
 /// # Errors
-/// If it is no Python, too long, or nests too deeply.
+/// If it is not Python, too long, or nests too deeply.
 pub(super) fn lines(text: &str) -> Result<Vec<Line>, String> {
     let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n").replace('\r', "\n");
     let mut reader = Reader { rest: &text, number: 1 };
@@ -154,7 +154,7 @@ impl<'a> Reader<'a> {
             }
             _ => {
                 let mark = MARKS.split(' ').find(|own| self.rest.starts_with(own));
-                let mark = mark.ok_or("it is no Python")?;
+                let mark = mark.ok_or("it is not Python")?;
                 self.skip(mark.len());
                 Token::Mark(mark)
             }

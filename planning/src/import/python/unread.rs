@@ -6,7 +6,7 @@ use super::tokens::{Line, Token};
 
 /// Functions that may change anything.
 pub(super) const ANYTHING: &str = "exec eval compile globals locals vars delattr __import__";
-/// Words before brackets that are no call.
+/// Words before brackets that are not a call.
 const WORDS: &str =
     "if elif else and or not in is return while for with assert except del match case raise";
 /// Words behind which names are bound, up to the end of the statement.

@@ -76,7 +76,7 @@ fn outcome(script: &str, real: &Real) -> Outcome {
 
 #[test]
 fn drawn_scripts_launch_what_bash_launches() {
-    #[allow(clippy::disallowed_methods)] // How many cases a test tries is no question.
+    #[allow(clippy::disallowed_methods)] // How many cases a test tries is not a question.
     let times = std::env::var("DEBUBBLE_CASES").map_or(1, |times| times.parse::<usize>().unwrap());
     let mut draw = Draw::new(0);
     let (mut equal, mut refused, mut ended) = (0, 0, 0);

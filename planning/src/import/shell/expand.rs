@@ -174,7 +174,7 @@ impl Reader<'_> {
                 '"' => {
                     parser.at += 1;
                     how.quoted = !how.quoted;
-                    // Such with an array without words alone are no word.
+                    // Such with an array without words alone are not a word.
                     let is_gone = std::mem::take(&mut words.is_gone);
                     words.begun |= !how.quoted && !is_gone;
                 }

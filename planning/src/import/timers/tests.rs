@@ -9,7 +9,7 @@ fn read(text: &str) -> Result<StageTimes, Diagnostic> {
     of_log(Path::new("train.log"), text)
 }
 
-/// [`LOG`] with `to` in place of the first `from`.
+/// [`LOG`] with `to` instead of the first `from`.
 fn with(from: &str, to: &str) -> String {
     let text = LOG.replacen(from, to, 1);
     assert_ne!(text, LOG, "{from}");
@@ -117,13 +117,13 @@ fn what_names_no_stage_is_refused_with_line_and_cure() {
         (LOG.replace("forward-compute", "forward-other"), 149, "have no forward-compute"),
         (first(1).to_owned(), 17, "only once"),
         (head.to_owned(), 1, "printed no timers"),
-        (alone, 17, "no time of a rank of stage 0"),
+        (alone, 17, "not a time of a rank of stage 0"),
         (time("rank  9: 335.03"), 17, "rank 9 is none of the 4"),
-        (time("rank  3: nan"), 37, "no time of a rank"),
-        (time("rank  3: 1e300"), 37, "no time of a rank"),
-        (time("rank  99999999999999999999: 1"), 37, "no time of a rank"),
+        (time("rank  3: nan"), 37, "not a time of a rank"),
+        (time("rank  3: 1e300"), 37, "not a time of a rank"),
+        (time("rank  99999999999999999999: 1"), 37, "not a time of a rank"),
         (batch("33"), 17, "batch of 33"),
-        (batch("999999999999998"), 17, "is no number of microbatches"),
+        (batch("999999999999998"), 17, "is not a number of microbatches"),
     ]
     .into_iter()
     .for_each(check_refused);
@@ -143,12 +143,12 @@ fn arguments_that_say_no_stages_are_refused() {
         .replace("overlap_p2p_comm ....", "overlap_moe_expert_parallel_comm ....");
     [
         missing,
-        (set("world_size", "4", "0"), 1, "world_size is no number from 1"),
+        (set("world_size", "4", "0"), 1, "world_size is not a number from 1"),
         (set("world_size", "4", "3"), 1, "on 3 ranks cannot be"),
         (
             set("pipeline_model_parallel_size", "2", "99999999999"),
             1,
-            "pipeline_model_parallel_size is no number",
+            "pipeline_model_parallel_size is not a number",
         ),
         (pairs, 1, "timers are of pairs"),
     ]

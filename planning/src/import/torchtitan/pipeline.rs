@@ -46,7 +46,7 @@ pub(super) fn schedule(
     let modules = arguments.all("parallelism.module-fqns-per-model-part")?;
     let Some(stages) = setup.pipeline else { return Ok(()) };
     if csv.is_some() {
-        notes.push("pipeline_parallel_schedule_csv names an order of its own: the schedule beside it is planned; plan the order with `debubble simulate`".to_owned());
+        notes.push("pipeline_parallel_schedule_csv names its own order: the schedule in the file is planned instead; plan the order with `debubble simulate`".to_owned());
     }
     let class = class.unwrap_or_else(|| "1F1B".to_owned());
     let found = SCHEDULES.iter().find(|(own, _, _)| own.eq_ignore_ascii_case(&class));
@@ -66,7 +66,7 @@ pub(super) fn schedule(
         (true, None) => stages.saturating_mul(if is_single { 1 } else { 2 }),
     };
     if parts == 0 || !parts.is_multiple_of(stages) {
-        let message = format!("{parts} parts of the model are no multiple of {stages} stages");
+        let message = format!("{parts} parts of the model are not a multiple of {stages} stages");
         return Err(Wrong::new(&name("layers-per-stage"), message)
             .hint("torchtitan refuses them, too: choose another number of layers"));
     }

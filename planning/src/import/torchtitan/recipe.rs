@@ -65,7 +65,7 @@ pub(super) fn recompute(
             one("selective_op")
         }
         other => {
-            let message = format!("{} is no mode that is known", quote::clip(other));
+            let message = format!("{} is not a mode that is known", quote::clip(other));
             return Err(Wrong::new("activation-checkpoint.mode", message)
                 .hint("write none, selective or full"));
         }

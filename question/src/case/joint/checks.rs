@@ -38,7 +38,7 @@ pub fn check(scenario: &Scenario, setting: &Setting, asked: &SearchKeys) -> Resu
         }
     }
     if asked.varies(Varied::Recompute) && keys.recompute.is_some() {
-        let message = "recompute is what --vary chooses, so it cannot be told".to_owned();
+        let message = "recompute is chosen by --vary, so it cannot be given".to_owned();
         return wrong(
             "recompute",
             message,
@@ -47,7 +47,7 @@ pub fn check(scenario: &Scenario, setting: &Setting, asked: &SearchKeys) -> Resu
     }
     check_copies(scenario, setting, asked)?;
     if asked.varies(Varied::Placement) && asked.placement.is_some() {
-        let message = "placement is what --vary chooses, so it cannot be told";
+        let message = "placement is chosen by --vary, so it cannot be given";
         let cure = "leave it out, or name in --vary what else is to be chosen";
         return Err(Diagnostic::new(message).with_help(cure));
     }
@@ -94,7 +94,7 @@ fn check_copies(
         return Ok(());
     }
     if keys.offload_chunks.is_some() {
-        let message = "offload-chunks are what --vary chooses, so they cannot be told".to_owned();
+        let message = "offload-chunks are chosen by --vary, so they cannot be given".to_owned();
         let cure = "leave them out, or name in --vary what else is to be chosen";
         return Err(scenario.error(setting, Some("offload-chunks"), message).with_help(cure));
     }
@@ -107,7 +107,7 @@ fn check_copies(
     }
     if keys.recompute.is_some() {
         let message = "recompute and offload both say what becomes of activations between F and B";
-        let cure = "leave recompute out, and name it in --vary beside offload";
+        let cure = "leave recompute out, and name it in --vary with offload";
         return Err(scenario.error(setting, Some("recompute"), message.to_owned()).with_help(cure));
     }
     Ok(())
@@ -178,8 +178,7 @@ fn check_dealt(
     if let Some((key, _)) = several {
         let message =
             format!("{key} has a value for each stage or chunk, but layers move between them");
-        let cure = "give one value, that of the mean stage, which is dealt by layers; what the ends of the model \
-                    do besides is said by --chain, --chain-head and --chain-tail, or leave layers and chunks \
+        let cure = "give one value, that of the mean stage, which is divided by layers; the work of the ends of the model is given by --chain, --chain-head and --chain-tail, or leave layers and chunks \
                     out of --vary";
         return Err(scenario.error(setting, Some(key), message).with_help(cure));
     }

@@ -151,7 +151,7 @@ impl<'a> Joint<'a> {
             (
                 "microbatches",
                 format!(
-                    "{cells} forwards are too many to search for so many choices: at most {MOST_FORWARDS}"
+                    "{cells} forwards are too many to search for this number of choices: at most {MOST_FORWARDS}"
                 ),
             )
         } else {

@@ -208,7 +208,7 @@ fn claims(sources: &Sources<'_>) -> Result<Vec<Cell>, Diagnostic> {
         {
             let Some(percent) = percent else { continue };
             if !(0.0..1e4).contains(&percent) {
-                return Err(error_in(&path, None, &format!("{name}: {percent} is no gain")));
+                return Err(error_in(&path, None, &format!("{name}: {percent} is not a gain")));
             }
             let figure = Figure::new(name.as_str(), column, CLAIMED, percent / 100.0);
             cells.push(figure.digits(2).beside(f64::NAN));

@@ -8,8 +8,9 @@ use super::super::gains;
 use super::{Best, CLAIMED, Rows};
 
 pub(super) const TITLE: &str =
-    "Pipelines beside tensor, context and expert parallelism: gains in throughput over 1F1B";
-pub(super) const PICTURE: &str = "Gain over 1F1B with communication hidden in pairs, beside the same with passes one after the other";
+    "Pipelines together with tensor, context and expert parallelism: gains in throughput over 1F1B";
+pub(super) const PICTURE: &str =
+    "Gain over 1F1B with communication hidden in pairs, next to the same without overlap";
 
 const REMARKS: &str = "\
 Each gain is over 1F1B in the same setting, on as many devices, with passes one after the other: what a schedule
@@ -18,8 +19,8 @@ behind the compute of the other. Schedules without pairs (1f1b-i, zb-h1, zb-v) h
 the published order; in dense models too, where DualPipe's rule takes turns over the collectives of tensor and
 context groups, though Megatron-LM and DualPipe have it for experts alone. They are under the contention of the
 setting: hold 0.35, slow 1.31, fitted to Megatron-LM on H100 with experts (`reproduce overlap`), and assumed for
-tensor groups; `ideal` is without. The settings with measured segments have none, for they were measured beside each
-other. W is delayed. A backward that stands alone hides its communication behind its own W in the 1f1b
+tensor groups; `ideal` is without. The settings with measured segments have none, since they were
+measured together. W is delayed. A backward outside a pair overlaps its communication with its own W in the 1f1b
 families, as in Megatron-LM, and not in DualPipe's, whose code runs it in one piece.
 Peaks are in activations of a microbatch on one stage; dualpipe holds two copies of the weights, which no gain
 counts, and a search under a memory limit may forbid what gains most.

@@ -43,8 +43,7 @@ pub(super) fn script(question: &Question, plan: &Plan, route: &Route) -> String 
         Route::Own | Route::No(_) => (String::new(), ""),
     };
     let head = format!(
-        "# Arguments of Megatron-LM, written by `debubble plan`. Beside those of data, checkpoints and \
-         learning rate:\n#   source megatron.sh\n\
+        "# Arguments of Megatron-LM, written by `debubble plan`. Add those of data, checkpoints and learning rate:\n#   source megatron.sh\n\
          #   torchrun --nproc-per-node 8 .. {module}{program} \"${{MEGATRON_ARGS[@]}}\" ..\n{runner}{connections}{copies}"
     );
     super::array(&head, "MEGATRON_ARGS", &arguments(question, plan, route))

@@ -77,7 +77,7 @@ impl Formats {
         match self.converters.is_empty() {
             true => String::new(),
             false => format!(
-                "\n[model] # beside its name and flavor\n# They need torchao, and [compile] enable = true to be fast.\n\
+                "\n[model] # add its name and flavor\n# They need torchao, and [compile] enable = true to be fast.\n\
                  converters = [{}]\n",
                 list(&self.converters)
             ),

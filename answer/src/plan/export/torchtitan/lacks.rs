@@ -150,7 +150,7 @@ fn recomputed_twice(plan: &Plan) -> Option<String> {
     let most = (0..shape.stages()).map(forward).max().unwrap_or_default();
     let most = Nanos(most.0.saturating_mul(u64::from(shape.microbatches())));
     Some(format!(
-        "checkpointing beside split backwards: torch recomputes for B and once more for W, up to {} a step that the \
+        "checkpointing with split backwards: torch recomputes for B and once more for W, up to {} a step that the \
          plan does not have; a schedule of whole backwards does not pay it",
         format::time(most)
     ))

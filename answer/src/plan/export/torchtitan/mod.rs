@@ -24,8 +24,7 @@ pub(super) fn toml(question: &Question, plan: &Plan, order: &TorchOrder) -> Stri
     };
     let formats = Formats::of(question, plan);
     let mut text =
-        "# Configuration of torchtitan 0.2.x, written by `debubble plan`: beside [optimizer] and what is left of [model] \
-         and\n# [training]. torchtitan.sh is for its main branch.\n"
+        "# Configuration of torchtitan 0.2.x, written by `debubble plan`: add [optimizer] and the rest of [model] and\n# [training]. torchtitan.sh is for its main branch.\n"
             .to_owned();
     let [lack, _] = comments(question, plan, order);
     text.extend(lack.iter().map(|line| format!("# {line}\n")));
@@ -118,7 +117,7 @@ pub(super) fn script(question: &Question, plan: &Plan, order: &TorchOrder) -> St
     // A subcommand of its parser, which must come after all flags.
     lines.push(format!("activation_checkpoint:{}", checkpoint(own.recompute)));
     let head = "# Arguments of the main branch of torchtitan, written by `debubble plan`; torchtitan.toml is \
-                for 0.2.x.\n# Yours stand before them:\n#   source torchtitan.sh\n\
+                for 0.2.x.\n# Your own arguments come first:\n#   source torchtitan.sh\n\
                 #   MODULE=llama3 CONFIG=llama3_8b ./run_train.sh .. \"${TORCHTITAN_ARGS[@]}\"\n";
     array(head, "TORCHTITAN_ARGS", &lines)
 }

@@ -89,7 +89,7 @@ fn norm_formula(columns: usize, x: &[f64], weights: &[f64]) -> (Vec<f64>, Vec<f6
 }
 
 fn layer_norms<T: Real>(tolerance: f64) {
-    // Longer than the lanes of a sum, and no multiple of them.
+    // Longer than the lanes of a sum, and not a multiple of them.
     let (rows, columns) = (3, 37);
     let (x, weights) = (draw(rows * columns, 1), draw(2 * columns, 2));
     let (expected, expected_stats) = norm_formula(columns, &x, &weights);

@@ -127,7 +127,7 @@ fn plans_whose_weights_cannot_change_are_refused() {
     let (good, updates) = both(2)[1].clone();
     assert!(plan(&good).with_updates(updates).is_ok());
     let every = |microbatches| Updates { microbatches, ..updates };
-    assert!(said(plan(&good).with_updates(every(5))).contains("no whole updates of 5"));
+    assert!(said(plan(&good).with_updates(every(5))).contains("not whole updates of 5"));
     let gpipe = schedule(Family::GPipe, 2, 16, 1);
     assert!(said(plan(&gpipe).with_updates(updates)).contains("F1.4 of stage 1 comes before"));
     let mirrored = schedule(Family::Chimera, 2, 16, 1);

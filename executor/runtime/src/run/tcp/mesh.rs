@@ -215,7 +215,7 @@ impl PeerReader {
         };
         let wrong = |what: String| Failure::OutOfOrder { stage: self.peer, what };
         let Some((head, length)) = Head::read(header) else {
-            return Err(wrong("it sent something that is no frame".to_owned()));
+            return Err(wrong("it sent something that is not a frame".to_owned()));
         };
         let SharedState { plan, rank, value_bytes, shared_bytes, .. } = &*self.shared;
         let is_twin = plan.twin(*rank) == Some(self.peer);

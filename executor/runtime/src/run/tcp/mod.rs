@@ -201,7 +201,9 @@ impl Process<'_> {
         let stage = Stage::new(self.plan, self.rank, worker, link, inbox, board, epoch)?;
         stage.run().map_err(|halt| match halt {
             Halt::Failed(failure) => failure,
-            Halt::Stopped => Failure::Lost { stage: 0, what: "nobody sends any more".to_owned() },
+            Halt::Stopped => {
+                Failure::Lost { stage: 0, what: "no process sends any more".to_owned() }
+            }
         })
     }
 

@@ -66,7 +66,7 @@ fn frames_that_are_too_long_or_out_of_order_end_the_run() {
     let attempt = Head::Value(name(0, 1, 0)).frame(&[]);
     let norm = Head::Norm { step: 0, round: crate::run::boundary::Round::Total }.frame(&[0; 9]);
     let sent = [
-        (vec![0xFF; 24], "no frame"),
+        (vec![0xFF; 24], "not a frame"),
         (hollow(Head::Value(name(0, 0, 0)), u64::MAX), "18446744073709551615 bytes"),
         (hollow(Head::Report, 1 << 40), "1099511627776 bytes"),
         (hollow(Head::Stop, MOST_WORDS as u64 + 1), "4097 bytes"),

@@ -38,7 +38,7 @@ pub(in crate::family) const ABOUT: About = About {
     bubble: "at 1p: 0 where m >= 2p and F = B = W; grows as memory falls: about (6p-3k)/6 (F+B+W) at k \
              chunks",
     memory: "the limit",
-    note: "spans and peaks equal those of the authors' code; the paper's figures were not at hand",
+    note: "spans and peaks equal those of the authors' code; the paper's figures were not available",
     ..About::PLAIN
 };
 

@@ -187,7 +187,7 @@ impl Endpoint<'_> {
 
     /// Retries a connection to `rank` until it answers.
     fn connect(&self, rank: usize, addresses: &[SocketAddr]) -> Result<TcpStream, RendezvousError> {
-        let mut last = String::from("nobody listens");
+        let mut last = String::from("no process listens");
         for address in addresses.iter().cycle() {
             let left = self.deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -214,10 +214,10 @@ impl Endpoint<'_> {
         left: Duration,
     ) -> Result<(Hello, TcpStream), Refusal> {
         let stream = TcpStream::connect_timeout(address, left)?;
-        // Self-connect of TCP: while nobody listens, the system may lend this very port to the
+        // Self-connect of TCP: while no process listens, the system may lend this very port to the
         // connection, which then connects to itself and blocks the port for its listener.
         if stream.local_addr()? == stream.peer_addr()? {
-            return Err(Refusal::Unknown("nobody listens there".to_owned()));
+            return Err(Refusal::Unknown("no process listens there".to_owned()));
         }
         stream.set_nodelay(true)?;
         let other = self.hello.fresh().call(&stream, &self.rendezvous.token, self.deadline)?;
