@@ -137,8 +137,8 @@ pub fn read_with(
 }
 
 /// The cure of a question without a key that it needs.
-const EXAMPLE: &str = "a question has model, tokens and batch, and tables [[cluster]]: scenarios/plan/gpt3.toml is one; \
-                       or give a config.json with --tokens, --batch, --machine and --devices";
+const EXAMPLE: &str =
+    "a question has model, tokens, batch and tables [[cluster]], as scenarios/plan/gpt3.toml";
 
 /// The question of a launch script or a log of a training framework.
 fn imported(

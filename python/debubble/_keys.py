@@ -50,8 +50,8 @@ class _SharedKeys(TypedDict, total=False):
     """Keys of a question, and of each of its settings."""
 
     activation: OneOrMany[Size] | None
-    """Activation bytes of a microbatch on a stage, from F to B, instead of from the model's sizes; or one per stage, or
-    one per chunk.
+    """Activation bytes of a microbatch on a stage, from F to B, instead of from the model's sizes; or one per
+    stage, or one per chunk.
     """
 
     activation_kept: OneOrMany[Size] | None
@@ -86,26 +86,26 @@ class _SharedKeys(TypedDict, total=False):
     chain: OneOrMany[str] | None
     """Segments of a layer, in the order of F: a segment is a name and the times of F, B and W of a layer and
     microbatch, or of F and B, as in attention=4.4ms/9.3ms/2.4ms,dispatch=6.7ms/7.5ms; dispatch and combine
-    run on the communication stream, all other segments on the compute stream, unless @communication or @compute says
-    so; sizes instead of times move over the wires of `cluster`. Takes the place of `forward` and `backward`,
-    and needs `layers`, `layers_per_stage` or `layout`.
+    run on the communication stream, all other segments on the compute stream, unless @communication or
+    @compute says so; sizes instead of times move over the wires of `cluster`. Takes the place of `forward`
+    and `backward`, and needs `layers`, `layers_per_stage` or `layout`.
     """
 
     chain_dense: OneOrMany[str] | None
     """The same for layers without experts, the first `dense_layers` of the model."""
 
     chain_file: Name | None
-    """Measured segments, layer by layer, in place of `chain`: CSV with the columns
-    layer,part,name,time and, if wanted, stream and bytes; for the layers of a chunk, which all chunks then
-    have, or for those of the whole model; in a scenario, relative to its folder.
+    """Measured segments, layer by layer, instead of `chain`: CSV with the columns layer,part,name,time and,
+    if wanted, stream and bytes; for the layers of a chunk, which all chunks then have, or for those of the
+    whole model; in a scenario, relative to its folder.
     """
 
     chain_head: OneOrMany[str] | None
     """The same for what the first chunk does before its layers: the embedding."""
 
     chain_measured: str | None
-    """How the times of segments were measured: alone, or while the other stream runs, so that contention is in
-    them [default: alone].
+    """How the times of segments were measured: alone, or while the other stream runs, so that contention is
+    in them [default: alone].
     """
 
     chain_mtp: OneOrMany[str] | None
@@ -131,9 +131,9 @@ class _SharedKeys(TypedDict, total=False):
     """
 
     contention: str | None
-    """The share of the compute that overlapped communication takes, and how many times as long it
-    then takes, as in 0.15,1; or megatron-hopper, which is 0.35,1.31, fitted to measured steps of Megatron-LM
-    on H100 [default: 0,1].
+    """The share of the compute that overlapped communication takes, and how many times as long it then takes,
+    as in 0.15,1; or megatron-hopper, which is 0.35,1.31, fitted to measured steps of Megatron-LM on H100
+    [default: 0,1].
     """
 
     dense_layers: Whole | None
@@ -192,9 +192,9 @@ class _SharedKeys(TypedDict, total=False):
     """The same as what a device has of its link to the host, with the bytes of activations."""
 
     interleaving: str | None
-    """The order in which the segments of a pair enter the streams: none (one pass after the other),
-    published (DualPipe's and Megatron-LM's), best (searched), or a line such as 'cB aF eB dF eW dB eF cF aB
-    aW' [default: published].
+    """The order in which the segments of a pair enter the streams: none (one pass after the other), published
+    (DualPipe's and Megatron-LM's), best (searched), or a line such as 'cB aF eB dF eW dB eF cF aB aW'
+    [default: published].
     """
 
     jitter: OneOrMany[str] | None
@@ -215,13 +215,14 @@ class _SharedKeys(TypedDict, total=False):
 
     layout: str | None
     """Layers of each chunk, as Megatron-LM writes them: 'Et*4|(t*4|)*14tmL', E embedding, t layer, m MTP
-    layer, L loss, | ends a chunk, *n repeats. Gives p v; one value for all stages, or one per stage, is divided among chunks by their layers t.
+    layer, L loss, | ends a chunk, *n repeats. Gives p v; one value for all stages, or one per stage, is
+    divided among chunks by their layers t.
     """
 
     lone_backward: str | None
-    """Order of a whole backward outside a pair: overlapped, its communication overlapped with its own W, or in-one-
-    piece [default: overlapped for what a search finds and for schedules that are published so, 1f1b-overlap
-    and 1f1b-i-overlap, else in-one-piece].
+    """Order of a whole backward outside a pair: overlapped, its communication overlapped with its own W, or
+    in-one-piece [default: overlapped for what a search finds and for schedules that are published so,
+    1f1b-overlap and 1f1b-i-overlap, else in-one-piece].
     """
 
     memory: OneOrMany[Size] | None
@@ -248,8 +249,9 @@ class _SharedKeys(TypedDict, total=False):
     """Samples in one microbatch, b."""
 
     microbatch_work: OneOrMany[Share] | None
-    """Work of each microbatch relative to the one whose times are given, as in 1,1,2,0.5: all scales the times of its passes. Orders of schedules are made for the mean microbatch, and a search also
-    chooses which microbatch goes when. Every microbatch holds the memory given: give that of the largest.
+    """Work of each microbatch relative to the one whose times are given, as in 1,1,2,0.5: all scales the
+    times of its passes. Orders of schedules are made for the mean microbatch, and a search also chooses which
+    microbatch goes when. Every microbatch holds the memory given: give that of the largest.
     """
 
     microbatch_work_file: Name | None
@@ -345,7 +347,8 @@ class _SharedKeys(TypedDict, total=False):
     """
 
     reshard: str | None
-    """When fsdp drops the parameters of a chunk: never (until their last use, as torchtitan does in pipelines), or after-use (as soon as the look-ahead allows) [default: never].
+    """When fsdp drops the parameters of a chunk: never (until their last use, as torchtitan does in
+    pipelines), or after-use (as soon as the look-ahead allows) [default: never].
     """
 
     resident: OneOrMany[Size] | None
@@ -380,8 +383,8 @@ class _SharedKeys(TypedDict, total=False):
     """
 
     sharding_contention: str | None
-    """The share of the compute that a collective takes while it overlaps a pass, and how many times as
-    long it then takes, as `contention` says it [default: 0,1].
+    """The share of the compute that a collective takes while it overlaps a pass, and how many times as long
+    it then takes, as `contention` says it [default: 0,1].
     """
 
     sharing: Literal["fair", "queue"] | None
@@ -393,8 +396,9 @@ class _SharedKeys(TypedDict, total=False):
     """
 
     slowdown_profile: Name | None
-    """Slowdowns that change over time: a CSV file time,stage,factor, or time,factor for all stages; each factor applies from its time (as in 12.5s, from the start of the first step) on; in a scenario, relative to
-    its folder.
+    """Slowdowns that change over time: a CSV file time,stage,factor, or time,factor for all stages; each
+    factor applies from its time (as in 12.5s, from the start of the first step) on; in a scenario, relative
+    to its folder.
     """
 
     stages: Whole | None
@@ -410,7 +414,8 @@ class _SharedKeys(TypedDict, total=False):
     """Activation bytes of a microbatch on a shard, from S to T [default: 0B]; or one per stage."""
 
     vocab_barrier: str | None
-    """Time of each barrier after S or T, from the end of the last stage's; or one after S and one after T, as in 90us,400us [default: 0ns].
+    """Time of each barrier after S or T, from the end of the last stage's; or one after S and one after T, as
+    in 90us,400us [default: 0ns].
     """
 
     vocab_broadcast: Time | None
@@ -431,8 +436,8 @@ class _SharedKeys(TypedDict, total=False):
     """T: time of the output layer on a shard after the barrier; likewise."""
 
     vocab_tflops: Number | None
-    """TFLOP/s that a device reaches in the output layer, in place of `vocab_s` and `vocab_t`: 6bshV FLOPs
-    over p stages, V up to a multiple of 2p; with `vocabulary`, `hidden`, `seq` and `microbatch_size`.
+    """TFLOP/s that a device reaches in the output layer, instead of `vocab_s` and `vocab_t`: 6bshV FLOPs over
+    p stages, V up to a multiple of 2p; with `vocabulary`, `hidden`, `seq` and `microbatch_size`.
     """
 
     vocabulary: Whole | None
@@ -441,7 +446,8 @@ class _SharedKeys(TypedDict, total=False):
     """
 
     weight_gradient: str | None
-    """When W of a pair, or of a whole backward, runs: delayed, where it fits, or with-backward, right after its B [default: delayed].
+    """When W of a pair, or of a whole backward, runs: delayed, where it fits, or with-backward, right after
+    its B [default: delayed].
     """
 
     when_full: Literal["report", "wait"] | None
@@ -596,8 +602,8 @@ class SearchKeys(QuestionKeys, total=False):
     """The same of the last chunk [default: 0B]."""
 
     effort: Whole | None
-    """Search effort in multiples of the default, which takes seconds [default: 1; under `time_limit`
-    without `ilp` until it ends].
+    """Search effort in multiples of the default, which takes seconds [default: 1; under `time_limit` without
+    `ilp` until it ends].
     """
 
     ilp: bool | None
@@ -649,8 +655,8 @@ class SearchKeys(QuestionKeys, total=False):
     """The same of what the first chunk has besides its layers, the embedding [default: 0B]."""
 
     resident_layer: Size | None
-    """Resident bytes of a layer, also of an MTP layer (weights, gradients, optimizer state): with
-    `vary`, the memory limit is then for them, too [default: 0B].
+    """Resident bytes of a layer, also of an MTP layer (weights, gradients, optimizer state): with `vary`, the
+    memory limit is then for them, too [default: 0B].
     """
 
     resident_tail: Size | None
@@ -699,8 +705,8 @@ class FailureKeys(QuestionKeys, total=False):
     """
 
     deal: Literal["balanced", "in-turn"] | None
-    """How microbatches of dead workers are distributed over the live workers of their stage: balanced (each to the
-    worker with the least work so far) or in-turn (from the first worker again for each dead one).
+    """How microbatches of dead workers are distributed over the live workers of their stage: balanced (each
+    to the worker with the least work so far) or in-turn (from the first worker again for each dead one).
 
     `balanced`: Each to the worker with the least work so far.
 
@@ -743,8 +749,8 @@ class FailureKeys(QuestionKeys, total=False):
     """The passes of all live workers with their times, in the JSON."""
 
     update: Time | None
-    """All-reduce of a stage's gradients over its pipelines, and its optimizer, after the last pass
-    [default: `exchange` and `optimizer` of the question].
+    """All-reduce of a stage's gradients over its pipelines, and its optimizer, after the last pass [default:
+    `exchange` and `optimizer` of the question].
     """
 
 
@@ -871,7 +877,8 @@ class FsdpKeys(TypedDict, total=False):
     """Size of all parameters as they travel [default: none, transfers take no time]."""
 
     pull_bandwidth: str | None
-    """Largest bandwidth of a pull or push of one device with on-demand communication, if a ring gets more: owners are accessed in turn, over links of pairs [default: `bandwidth`].
+    """Largest bandwidth of a pull or push of one device with on-demand communication, if a ring gets more:
+    owners are accessed in turn, over links of pairs [default: `bandwidth`].
     """
 
     recompute: Literal["full", "none"] | None
@@ -930,7 +937,8 @@ class RlKeys(TypedDict, total=False):
     """All devices."""
 
     engine_memory: Number | None
-    """Share of a device's memory that an engine has for weights, keys and values [default: 0.5; 0.9 on separate devices].
+    """Share of a device's memory that an engine has for weights, keys and values [default: 0.5; 0.9 on
+    separate devices].
     """
 
     epochs: Whole | None
@@ -951,8 +959,8 @@ class RlKeys(TypedDict, total=False):
     """The same where log-probabilities are computed [default: as max-tokens]."""
 
     lora_rank: Whole | None
-    """Rank of adapters on frozen weights (LoRA), on all products of layers: these alone are trained
-    [default: no adapters].
+    """Rank of adapters on frozen weights (LoRA), on all products of layers: these alone are trained [default:
+    no adapters].
     """
 
     machine: Name | None
@@ -989,7 +997,8 @@ class RlKeys(TypedDict, total=False):
     """Pipeline stages of a replica."""
 
     placement: Literal["colocated", "separate"] | None
-    """Where rollout and training run: colocated (the same devices, in turn) or separate (separate devices in parallel, one step off-policy).
+    """Where rollout and training run: colocated (the same devices, in turn) or separate (separate devices in
+    parallel, one step off-policy).
 
     `colocated`: On the same devices, in turn.
 
@@ -1049,8 +1058,8 @@ class RlKeys(TypedDict, total=False):
     """Devices that share each sequence (Ulysses)."""
 
     step_latency: Time | None
-    """Overhead of a decode step on top of memory reads and compute: scheduling, sampling, launches; more without CUDA graphs
-    [default: 3ms].
+    """Overhead of a decode step on top of memory reads and compute: scheduling, sampling, launches; more
+    without CUDA graphs [default: 3ms].
     """
 
     steps: Whole | None
@@ -1112,7 +1121,7 @@ class EncoderKeys(TypedDict, total=False):
     """Attention heads of the encoder [default: those of its config, otherwise of 64 each]."""
 
     encoder_hidden: Whole | None
-    """Hidden size of the encoder, a vision transformer, in place of `encoder_forward`."""
+    """Hidden size of the encoder, a vision transformer, instead of `encoder_forward`."""
 
     encoder_layers: Whole | None
     """Layers of the encoder, between which its passes are cut [default: those of its config, otherwise 24].
@@ -1127,8 +1136,8 @@ class EncoderKeys(TypedDict, total=False):
     """
 
     encoder_work: OneOrMany[Share] | None
-    """Work of the encoder for each microbatch relative to the one whose times are given, as in 1,0,2.5: unequal numbers
-    of images.
+    """Work of the encoder for each microbatch relative to the one whose times are given, as in 1,0,2.5:
+    unequal numbers of images.
     """
 
     forward: Time | None
@@ -1161,7 +1170,7 @@ class EncoderKeys(TypedDict, total=False):
     """Microbatches of a step [default: 32]."""
 
     model: Name | None
-    """The language model, in place of `forward`: a config.json of Hugging Face, or a name such as llama3-70b.
+    """The language model, instead of `forward`: a config.json of Hugging Face, or a name such as llama3-70b.
     The vision_config of a config is the encoder, unless `encoder_hidden` or `encoder_forward` is given.
     """
 
@@ -1736,9 +1745,9 @@ class PlanKeys(TypedDict, total=False):
     """
 
     contingency: Number | None
-    """How many times as long as its steps training takes, for restarts, evaluation and what else is not a step:
-    odds are then those of trainings that take so long in the median [default: 1, with odds around the median
-    of published trainings].
+    """How many times as long as its steps training takes, for restarts, evaluation and what else is not a
+    step: odds are then those of trainings that take so long in the median [default: 1, with odds around the
+    median of published trainings].
     """
 
     deadline_days: Number | None

@@ -87,7 +87,7 @@ def refusal(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 
 def notes(done: subprocess.CompletedProcess[str]) -> list[str]:
-    """What the command line has given besides its answer."""
+    """What the command line has printed besides its answer."""
     lines = (json.loads(line) for line in done.stderr.splitlines() if line.startswith("{"))
     return [line["note"] for line in lines if "note" in line]
 

@@ -29,14 +29,14 @@ def test_a_page_works_as_it_is_typed(page: str, tmp_path: Path, command: doors.C
 
 # Words that read as translated. Blocks and code are left out, and so is what the program generates.
 WORDS = re.compile(
-    r"\b(?:told|anew|borne|lies|whoever|dealt|undercuts?|hangs on|comes to|instead of|so many)\b",
+    r"\b(?:told|anew|borne|lies|whoever|dealt|undercuts?|hangs on|comes to|in place of|so many)\b",
     re.IGNORECASE,
 )
 # The same of help and messages, which are texts of the sources: those of more than one word.
 IN_MESSAGES = re.compile(
     r"\b(?:told|anew|borne|whoever|nobody|beneath|at hand|foretold|lies?\b(?= in| on| between)|"
     r"(?<!there )(?:is|are) no (?:number|time|multiple|name|file|table|trace|record|schedule)|"
-    r"hangs on|comes to|instead of|undercuts?|dealt)\b",
+    r"hangs on|comes to|in place of|undercuts?|dealt)\b",
     re.IGNORECASE,
 )
 LITERALS = re.compile(r'//[^\n]*|b?"((?:[^"\\]|\\.)*)"|\'(?:\\.|[^\'\\])\'', re.DOTALL)
@@ -55,7 +55,7 @@ def test_pages_use_the_words_of_the_field() -> None:
     assert translated("It lies there.\n```text\nlies\n```\nTold `anew`, in\nplace of x") == [
         "lies",
         "Told",
-        "instead of",
+        "in place of",
     ]
     found = {page: translated((ROOT / page).read_text(encoding="utf-8")) for page in PAGES}
     assert not {page: words for page, words in found.items() if words}
@@ -70,7 +70,7 @@ def messages(source: str) -> list[str]:
 
 def test_messages_use_the_words_of_the_field() -> None:
     assert messages('// "not this"\nlet a = "so";\nlet b = "it is \\\n    told";') == ["it is told"]
-    words = [IN_MESSAGES.findall(text) for text in ("it is no number", "there is no file", "sizes instead of times")]
+    words = [IN_MESSAGES.findall(text) for text in ("it is no number", "there is no file", "sizes in place of times")]
     assert [bool(found) for found in words] == [True, False, True]
     tests = re.compile(r"(^|/)(tests|benches|fuzzer)(/|\.rs$)|_tests?\.rs$")
     sources = [path for path in ROOT.glob("*/**/*.rs") if not tests.search(path.relative_to(ROOT).as_posix())]

@@ -167,7 +167,7 @@ class Inline(Executor):
 
 def test_every_lost_part_is_answered_here_and_told(here: str) -> None:
     lost = Inline(lambda part: OSError("the node\nis gone") if part % 3 == 0 else None)
-    with pytest.warns(db.Note) as given:
+    with pytest.warns(db.Note) as told:
         assert swept(lost, parts=9) == here
     (note,) = [str(one.message) for one in told if "workers lost" in str(one.message)]
     assert note == "workers lost 3 of 9 parts, which were answered here; the first by OSError: the node"

@@ -195,7 +195,7 @@ def test_map_is_enough(here: db.AnswerList[db.Found]) -> None:
 
 
 def test_warnings_of_workers_are_told_once() -> None:
-    with warnings.catch_warnings(record=True) as given, ThreadPoolExecutor(1) as pool:
+    with warnings.catch_warnings(record=True) as told, ThreadPoolExecutor(1) as pool:
         warnings.simplefilter("always")
         db.search_all(asked(), executor=pool)
     notes = [one for one in told if "no activation sizes" in str(one.message)]

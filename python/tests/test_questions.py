@@ -237,7 +237,7 @@ def test_mistakes_name_keywords_and_no_flags(ask: Callable[[], object]) -> None:
 
 
 def test_notes_and_rows_of_a_sweep_name_keywords() -> None:
-    with pytest.warns(db.Note) as given:
+    with pytest.warns(db.Note) as told:
         db.simulate(question(seed=3), "1f1b")
     assert told and not any("--" in str(one.message) for one in told)
     rows = db.sweep(question(), {"memory_limit": ["1p", "4GiB"]}, "zb-heuristic")

@@ -128,7 +128,7 @@ def test_what_ranks_did_not_run_alike_is_refused() -> None:
     other = Ran(last.steps[0].passes[:1], 200, None)
     with pytest.raises(db.InputError, match="rank 1 ran other passes, or another order, in step 1"):
         recorded([first._replace(steps=first.steps * 2), last._replace(steps=[*last.steps, other])])
-    with pytest.raises(db.InputError, match="no order that debubble knows"):
+    with pytest.raises(db.InputError, match="not an order that debubble knows"):
         recorded([first, first])
 
 

@@ -458,7 +458,7 @@ def test_other_questions_refuse_what_they_do_not_know() -> None:
         "at least": lambda: db.search(question, memory_limit="0.01p"),
         "cannot be compared": lambda: db.compare(first[0], first[1]),
         "not a timeline": lambda: db.compare(first[0], b"{}"),
-        "not operations": lambda: db.replay(b"[]"),
+        "no operations": lambda: db.replay(b"[]"),
         "Parquet": lambda: db.replay(b"PAR1" + bytes(100) + b"PAR1"),
         "the key `model` is missing": lambda: db.plan(),
         "sort": lambda: db.simulate(question, "1f1b", sort="speed"),

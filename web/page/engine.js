@@ -13,7 +13,7 @@ async function compiled() {
   return WebAssembly.compile(unpacker.unpack(bytes("wasm")));
 }
 
-/** How long a worker that was given to end may take, in milliseconds. */
+/** How long a worker that is to end may take, in milliseconds. */
 const PATIENCE = 10_000;
 
 const library = compiled();

@@ -101,7 +101,7 @@ export class Gantts {
     const { view: [begin, end], end: last } = this.charts, whole = begin === 0 && end === (last || 1);
     return { from: whole ? null : Math.round(begin), to: whole ? null : Math.round(end), microbatch: this.find.value };
   }
-  /** Shows what `look` has given. @param {Record<string, string>} look */
+  /** Shows the picture that `look` asks for. @param {Record<string, string>} look */
   see({ from, to, microbatch }) {
     this.find.value = microbatch ?? "";
     this.seek();

@@ -70,7 +70,7 @@ const RULES: [Rule; 23] = [
     ),
     (
         |_, plan| setup(plan).zero >= Zero::Gradients && replicas(plan) > 1,
-        "ZeRO 2 and 3 overlap gathers and reductions with the passes of their own layers, a tenth of them exposed",
+        "ZeRO 2 and 3 overlap gathers and reductions with passes of the same layers, a tenth exposed",
     ),
     (
         |question, plan| {

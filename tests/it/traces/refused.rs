@@ -96,7 +96,7 @@ fn files_that_are_no_traces() {
     refused(&replay("t.json", b"{\"events\": []}", ""), &["traceEvents"]);
     refused(&replay("t.json", b"[]", ""), &["it has no operations of a pipeline"]);
     refused(&replay("t.json", b"[{\"ph\": \"X\", \"name\": \"k\"}]", ""), &["1 events are"]);
-    refused(&replay("t.parquet", &parquet(&[], Times::Double), ""), &["not operations"]);
+    refused(&replay("t.parquet", &parquet(&[], Times::Double), ""), &["no operations"]);
     refused(&run("replay missing.parquet"), &["cannot read missing.parquet"]);
     refused(&run("replay /"), &["it is a folder"]);
 }

@@ -49,11 +49,11 @@ fn the_first_cause_is_named_and_no_thread_is_left() {
         return;
     }
     let pass = Pass::b(2, 3);
-    let error = DeviceError::Call { call: "test", message: "it was given to fail".to_owned() };
+    let error = DeviceError::Call { call: "test", message: "it was told to fail".to_owned() };
     let failed = Failure::Device { stage: 2, step: Some(0), slot: Some(pass.into()), error };
-    let text = "stage 2, step 0, B2.3: test failed: it was given to fail";
+    let text = "stage 2, step 0, B2.3: test failed: it was told to fail";
     assert_eq!(failed.to_string(), text);
-    let panicked = Failure::Panicked { stage: 2, message: "it was given to panic".to_owned() };
+    let panicked = Failure::Panicked { stage: 2, message: "it was told to panic".to_owned() };
     for (mishap, expected) in
         [(Mishap::Error { stage: 2, pass }, failed), (Mishap::Panic { stage: 2, pass }, panicked)]
     {

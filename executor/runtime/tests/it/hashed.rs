@@ -92,10 +92,10 @@ impl Hashed {
     fn mishap(&self, pass: Pass) -> Result<(), DeviceError> {
         match self.mishap {
             Mishap::Error { stage, pass: bad } if (stage, bad) == (self.stage, pass) => {
-                Err(DeviceError::Call { call: "test", message: "it was given to fail".to_owned() })
+                Err(DeviceError::Call { call: "test", message: "it was told to fail".to_owned() })
             }
             Mishap::Panic { stage, pass: bad } if (stage, bad) == (self.stage, pass) => {
-                panic!("it was given to panic")
+                panic!("it was told to panic")
             }
             Mishap::Slow { stage, pass: bad, millis } if (stage, bad) == (self.stage, pass) => {
                 std::thread::sleep(std::time::Duration::from_millis(millis));

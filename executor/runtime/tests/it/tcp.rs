@@ -78,9 +78,9 @@ fn an_error_or_a_panic_is_told_to_all() {
     for (mishap, text) in [
         (
             Mishap::Error { stage: 2, pass },
-            "stage 2, step 0, B2.3: test failed: it was given to fail",
+            "stage 2, step 0, B2.3: test failed: it was told to fail",
         ),
-        (Mishap::Panic { stage: 2, pass }, "stage 2 broke down: it was given to panic"),
+        (Mishap::Panic { stage: 2, pass }, "stage 2 broke down: it was told to panic"),
     ] {
         let begin = Instant::now();
         let (ends, _) = join_all(&patient_plan(), mishap, |_, _, _| ());

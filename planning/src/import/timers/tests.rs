@@ -117,7 +117,7 @@ fn what_names_no_stage_is_refused_with_line_and_cure() {
         (LOG.replace("forward-compute", "forward-other"), 149, "have no forward-compute"),
         (first(1).to_owned(), 17, "only once"),
         (head.to_owned(), 1, "printed no timers"),
-        (alone, 17, "not a time of a rank of stage 0"),
+        (alone, 17, "no time of a rank of stage 0"),
         (time("rank  9: 335.03"), 17, "rank 9 is none of the 4"),
         (time("rank  3: nan"), 37, "not a time of a rank"),
         (time("rank  3: 1e300"), 37, "not a time of a rank"),
