@@ -70,7 +70,10 @@ def messages(source: str) -> list[str]:
 
 def test_messages_use_the_words_of_the_field() -> None:
     assert messages('// "not this"\nlet a = "so";\nlet b = "it is \\\n    told";') == ["it is told"]
-    words = [IN_MESSAGES.findall(text) for text in ("it is no number", "there is no file", "sizes in place of times")]
+    words = [
+        IN_MESSAGES.findall(text)
+        for text in ("it is no number", "there is no file", "sizes in place of times")
+    ]
     assert [bool(found) for found in words] == [True, False, True]
     tests = re.compile(r"(^|/)(tests|benches|fuzzer)(/|\.rs$)|_tests?\.rs$")
     sources = [path for path in ROOT.glob("*/**/*.rs") if not tests.search(path.relative_to(ROOT).as_posix())]
