@@ -58,7 +58,8 @@ class Plan {
     this.sizes = new Fields(described(schema, sizes), edited);
     this.machines = new Machines(schema, built.machines, edited);
     this.work = new Work("Plan", (own, options) => this.answer(own, options));
-    this.shown = make("div", { class: "answer", "aria-live": "polite" });
+    this.lead = make("div", { class: "answer", "aria-live": "polite" });
+    this.shown = make("div", { class: "answer", tabIndex: -1 });
     this.note = make("p", { class: "note", hidden: true });
     this.banner = make("p", { class: "banner", role: "status", hidden: true });
   }
@@ -73,6 +74,7 @@ class Plan {
     return [
       make("h2", {}, "Machines for a model"),
       make("p", {}, "Searches tensor, pipeline, context, expert and data parallelism, schedules and recomputation for a model and machines, and ranks the set-ups by time, cost and memory."),
+      this.lead,
       make("h3", {}, "The model"), this.model(), this.banner,
       make("h3", {}, "The machines"), this.machines.element,
       make("h3", {}, "The training"), this.fields[""].element,
@@ -158,7 +160,7 @@ class Plan {
   hold(text, keep = link.write) {
     this.text = text;
     if (document.activeElement !== this.written) this.written.value = text;
-    this.shown.classList.add("stale");
+    for (const one of [this.lead, this.shown]) one.classList.add("stale");
     const small = this.config.length <= MOST_IN_LINK;
     this.note.hidden = small;
     this.note.textContent = "The config.json is too long for the link: whoever opens it must paste the file again.";
@@ -218,7 +220,10 @@ class Plan {
     const against = this.kept.size ? `${KEPT}plan.toml` : undefined;
     try {
       const answer = await engine.ask({ ask: "plan", file: "plan.toml", against }, { ...options, files });
+      this.lead.classList.remove("stale");
       this.shown.classList.remove("stale");
+      this.lead.replaceChildren(...answer.headline.split("\n").map((one) => make("p", { class: "lead" }, one)),
+        button("Show the plan", () => { this.shown.focus(); this.shown.scrollIntoView(); }));
       this.shown.replaceChildren(...this.said(answer), ...this.beside(answer, own));
       return answer.interrupted ? "Stopped: the best of the set-ups by then." : "Done.";
     } catch (error) {
@@ -254,7 +259,7 @@ class Plan {
     const notes = (answer.warnings || []).map((one) => make("p", { class: "note" }, one));
     const files = answer.export.map(([name, content]) => saver(name, name, () => content));
     return [
-      ...answer.headline.split("\n").map((one) => make("p", { class: "lead" }, one)), ...notes, planned(answer.page),
+      ...notes, planned(answer.page),
       ...answer.runs || !answer.taken.length ? [] : [make("p", { class: "note" }, "No framework runs this plan: there is no script that would train with it.")],
       make("div", { class: "buttons" }, saver("Plans as CSV", "plans.csv", () => answer.csv), saver("Page", "plans.html", () => answer.page),
         ...answer.svg ? [saver("Picture", "plans.svg", () => answer.svg)] : [], ...files),

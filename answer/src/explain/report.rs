@@ -125,6 +125,17 @@ fn levers_table(levers: &Levers) -> Sheet {
         true => Sheet::default().and_text("no lever tried changes the step\n"),
         false => Sheet::table(&["lever", "step", "change", "of the step", "order"], rows),
     };
+    let [savings, losses] = [i64::is_negative, i64::is_positive]
+        .map(|is: fn(i64) -> bool| all.iter().filter(|lever| is(lever.change)).count());
+    if savings > MOST_LEVERS[0] || losses > MOST_LEVERS[1] {
+        let [most, worst] = MOST_LEVERS;
+        let _ = writeln!(
+            sheet,
+            "the {} largest of {savings} savings and the {} largest of {losses} losses; the picture shows all",
+            savings.min(most),
+            losses.min(worst)
+        );
+    }
     for note in levers.notes.iter().map(|&note| levers::note(note)) {
         let _ = writeln!(sheet, "({note})");
     }

@@ -634,7 +634,7 @@ pub const DEFINITIONS: [&str; 6] = [
      at the best interval and failures",
     "GiB: held by the fullest device. MFU: model FLOPs, 3 forwards with all pairs of tokens, over the peak \
      of the precision of products; \
-     HFU: with what is recomputed",
+     HFU: with what is recomputed. bubble: idle share of the mean stage; the time breakdown is of the busiest stage",
     "over replay: how much longer the step is than by replay, which searched the set-ups and counts \
      transfers with the passes",
     "P50, P95: of the step under the question's noise, of the slowest data-parallel replica; where experts \
