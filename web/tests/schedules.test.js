@@ -51,7 +51,7 @@ onPage("where the last schedule is taken out, the page asks for one", { link: { 
   assert.deepEqual(results.map((/** @type {any} */ one) => one.schedule), ["zb-h1"]);
 });
 
-onPage("not a message and no help names a flag of the command line", {}, async (opened) => {
+onPage("no message and no help names a flag of the command line", {}, async (opened) => {
   const { page } = opened;
   for (const [scenario, says] of [
     [`stagess = 4\n${TIMES}`, /every field of this page has the name of its key/],
