@@ -139,6 +139,8 @@ mod tests {
         Bytes, Costs, Footprint, Footprints, Limits, Memory, PassTimes, Placement, Shape, Work,
     };
 
+    use proptest::prelude::*;
+
     use super::*;
     use crate::instance::Objective;
 
@@ -174,6 +176,31 @@ mod tests {
             // Better than every published schedule with the microbatches as they come.
             let published = found.best_published().unwrap();
             assert!(found.cost < published.cost, "{chunks}: {} {published:?}", found.cost);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        /// No order that is found undercuts a bound, with any limit.
+        #[test]
+        fn no_order_undercuts_its_bound(
+            factors in prop::collection::vec(0.2f64..3.0, 1..7),
+            times in prop::array::uniform3(1u64..40),
+            (hop, limit, chunks) in (0u64..10, 2u64..6, 1u64..3),
+            is_span: bool,
+        ) {
+            let shape = Shape::new(3, chunks, factors.len() as u64).unwrap();
+            let [forward, input, weight] = times.map(Nanos);
+            let work = factors.iter().map(|&one| Work::alike(one).unwrap()).collect();
+            let costs = Costs::uniform(shape, PassTimes::new(forward, input, weight), Nanos(hop));
+            let costs = costs.with_microbatch_work(MicrobatchWork::new(work));
+            let placement = if chunks == 2 { Placement::Vee } else { Placement::Looped };
+            let footprints = Footprints::uniform(shape, Footprint { until_backward: Bytes(1), until_weight: Bytes(1) });
+            let limits = Limits::new(shape, &[Bytes(limit * chunks)]).unwrap();
+            let objective = if is_span { Objective::Span } else { Objective::Makespan };
+            let asked = Instance::new(shape, placement, costs, footprints, Some(limits), objective).unwrap();
+            let found = found(&asked, 1);
+            prop_assert!(found.bound.cost <= found.cost, "{:?} {:?}", found.bound, found.cost);
         }
     }
 

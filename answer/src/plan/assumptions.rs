@@ -54,7 +54,7 @@ const RULES: [Rule; 23] = [
     ),
     (
         |question, _| has_streams(question),
-        "tokens take as long to send as to receive, and communication at the ends of a chunk is not overlapped",
+        "tokens take as long to send as to receive; communication at the ends of a chunk is exposed",
     ),
     (
         |question, plan| {
@@ -84,7 +84,7 @@ const RULES: [Rule; 23] = [
             let whole = setup(plan).zero < Zero::Gradients && replicas(plan) > 1;
             whole && question.recipe.overlap_gradients && !question.recipe.overlap_parameters
         },
-        "the reduction of gradients overlaps the last backward alone, and parameters are gathered after the step",
+        "the reduction of gradients overlaps the last backward alone; parameters are gathered after it",
     ),
     (
         |_, plan| plan.documents.as_ref().is_some_and(|own| own.dynamic.is_none()),

@@ -121,6 +121,20 @@ impl MicrobatchWork {
         }
     }
 
+    /// The least work of the `count` microbatches with most work, by kind of pass.
+    pub(super) fn least_of_heaviest(&self, count: usize) -> Work {
+        let mut heaviest = self.0.clone();
+        heaviest.sort_by_key(|work| {
+            std::cmp::Reverse(work.millionths().map(u64::from).iter().sum::<u64>())
+        });
+        let least = |of: fn(&Work) -> u32| heaviest.iter().take(count).map(of).min().unwrap_or(0);
+        Work {
+            forward: least(|work| work.forward),
+            backward_input: least(|work| work.backward_input),
+            backward_weight: least(|work| work.backward_weight),
+        }
+    }
+
     /// The mean time of what is recomputed in `time` where the work is 1.
     pub(super) fn mean_forward(&self, time: Nanos) -> Nanos {
         self.mean(PassTimes { forward: time, ..PassTimes::default() }).forward

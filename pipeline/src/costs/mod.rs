@@ -193,6 +193,17 @@ impl Costs {
         plain.with_chunks(chunks)
     }
 
+    /// The same for the `count` microbatches with most work, all with the least work among them: no pass takes longer.
+    #[must_use]
+    pub fn of_heaviest_microbatches(self, count: usize) -> Self {
+        let Some(work) = self.work.clone() else { return self };
+        let least = MicrobatchWork::new(vec![work.least_of_heaviest(count)]);
+        let chunks = self.chunks.iter().map(|&times| least.times(times, 0)).collect();
+        let plain =
+            Self { work: None, ..self }.with_recompute_changed(|_, time| least.forward(time, 0));
+        plain.with_chunks(chunks)
+    }
+
     /// The times of `chunk` for `microbatch`.
     ///
     /// # Panics

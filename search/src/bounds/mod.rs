@@ -6,7 +6,7 @@
 //! rest; B turns it into M_W when it ends, W frees that when it ends, and the limit is never
 //! exceeded. Backwards are split; where each may be whole ([`Instance::mixes`]), they are those of
 //! [`Instance::relaxed`], which no order with whole ones undercuts. Where microbatches differ, `unequal.rs` has a bound
-//! of its own. Costs are whole nanoseconds, and so is every step of the bounds. Where
+//! of its own beside those of the heaviest ones. Costs are whole nanoseconds, and so is every step of the bounds. Where
 //! passes are segments on two streams, `overlapped.rs` has bounds of its own.
 //!
 //! *Names of microbatches.* All microbatches cost and hold the same and take the same way. If in
@@ -204,7 +204,8 @@ pub fn of_one_stage(instance: &Instance) -> Bound {
 #[must_use]
 pub fn all(instance: &Instance) -> Vec<Bound> {
     if instance.costs.microbatch_work().is_some() {
-        return vec![unequal::bound(instance)];
+        let alike = unequal::alike(instance).into_iter().flat_map(|one| all(&one));
+        return [unequal::bound(instance)].into_iter().chain(alike).collect();
     }
     if let Some(overlap) = instance.costs.overlap() {
         return overlapped::all(instance, overlap);

@@ -41,6 +41,29 @@ pub(super) fn bound(instance: &Instance) -> Bound {
     highest(all).unwrap_or(nothing)
 }
 
+/// Instances without differences between microbatches that no bound of costs more than `instance`: the heaviest of its
+/// microbatches alone, each with the least work among them. For any order of `instance`, the starts of these passes
+/// keep to the order, the hops and the limits with fewer and shorter passes, and no span is longer.
+pub(super) fn alike(instance: &Instance) -> Vec<Instance> {
+    /// Numbers of microbatches that are tried, in parts of all.
+    const PARTS: u64 = 8;
+    let Instance { shape, costs, .. } = instance;
+    if shape.has_shards() || costs.overlap().is_some() {
+        return Vec::new();
+    }
+    let all = u64::from(shape.microbatches());
+    let mut counts: Vec<u64> = (1..=PARTS).map(|part| (all * part).div_ceil(PARTS)).collect();
+    counts.dedup();
+    let of = |count: u64| {
+        let [stages, chunks] = [shape.stages() as u64, u64::from(shape.chunks_per_stage())];
+        let shape = Shape::new(stages, chunks, count).ok()?;
+        let count = usize::try_from(count).ok()?;
+        let costs = costs.clone().of_heaviest_microbatches(count);
+        Some(Instance { shape, costs, ..instance.clone() })
+    };
+    counts.into_iter().filter_map(of).collect()
+}
+
 /// Times of a stage, in nanoseconds.
 struct Times {
     /// All its work.
@@ -153,6 +176,25 @@ mod tests {
         }
     }
 
+    /// Where all have the same work, the bounds are those of microbatches that are alike.
+    #[test]
+    fn equal_work_has_the_bound_of_alike_microbatches() {
+        for (stages, microbatches, factor) in [(4, 8, 1.0), (2, 3, 1.0), (3, 9, 0.5)] {
+            let shape = Shape::new(stages, 1, microbatches).unwrap();
+            let work = vec![Work::alike(factor).unwrap(); shape.microbatches() as usize];
+            let alike =
+                Costs::uniform(shape, PassTimes::new(Nanos(20), Nanos(22), Nanos(18)), Nanos(2));
+            let unequal = alike.clone().with_microbatch_work(MicrobatchWork::new(work));
+            let alike = unequal.clone().of_mean_microbatch();
+            for objective in [Objective::Span, Objective::Makespan] {
+                let [one, other] = [&alike, &unequal].map(|costs| {
+                    crate::bounds::best(&instance(shape, Placement::Looped, costs, objective)).cost
+                });
+                assert_eq!(one, other, "{stages} {microbatches} {objective:?}");
+            }
+        }
+    }
+
     proptest! {
         /// No published schedule undercuts it, whatever the work.
         #[test]
@@ -182,7 +224,7 @@ mod tests {
                 let metrics = Replay::new().metrics(&schedule, &costs).unwrap();
                 for objective in [Objective::Span, Objective::Makespan] {
                     let instance = instance(shape, schedule.placement(), &costs, objective);
-                    let bound = bound(&instance);
+                    let bound = crate::bounds::best(&instance);
                     prop_assert!(bound.cost <= objective.of(&metrics), "{family:?} {bound:?}");
                 }
             }
