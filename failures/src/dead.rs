@@ -118,8 +118,7 @@ impl Dead {
     }
 
     /// The same dead workers with pipelines in an order that depends on their dead stages alone, the intact ones
-    /// first,
-    /// and the number that each has here: pipelines are alike, so that the step is the same.
+    /// first, and the number that each has here: pipelines are alike, so that the step is the same.
     #[must_use]
     pub fn canonical(&self) -> (Self, Vec<u32>) {
         let mut names: Vec<u32> = (0..self.pipelines).collect();

@@ -185,8 +185,7 @@ impl LayerLayout {
     }
 
     /// Whether several chunks hold layers of multi-token prediction, each with a loss of its own. Megatron-LM runs
-    /// all
-    /// of them in one.
+    /// all of them in one.
     #[must_use]
     pub const fn spreads_mtp(&self) -> bool {
         self.mtp.len() > 1

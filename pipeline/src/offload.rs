@@ -54,10 +54,9 @@ impl Copies {
         Ok(Self { part, stages })
     }
 
-    /// Copies `part` of every activation, as [`Schedule::offloaded`](crate::Schedule::offloaded)
-    /// describes, but for the chunks that stay. Each copy waits for slots before its backward, in the order of the
-    /// slots, so that
-    /// the copies are valid.
+    /// Copies `part` of every activation, as [`Schedule::offloaded`](crate::Schedule::offloaded) describes, but for
+    /// the chunks that stay. Each copy waits for slots before its backward, in the order of the slots, so that the
+    /// copies are valid.
     pub(crate) fn of_all(
         (shape, placement): (Shape, Placement),
         orders: &[Order],

@@ -59,10 +59,9 @@ pub struct Document {
     #[cfg_attr(feature = "schema", schemars(title = "Odds of deadline and budget"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
-    /// How many times as long as its steps training takes, for restarts, evaluation and what else is not a step:
-    /// odds are
-    /// then those of trainings that take so long in the median
-    /// [default: 1, with odds around the median of published trainings].
+    /// How many times as long as its steps training takes, for restarts, evaluation and what else is not a step: odds
+    /// are then those of trainings that take so long in the median [default: 1, with odds around the median of
+    /// published trainings].
     #[cfg_attr(feature = "schema", schemars(title = "Contingency factor"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contingency: Option<f64>,
@@ -261,16 +260,14 @@ keys! {
     layout: Option<LayerLayout>, label: "Layers of each chunk";
     /// Whether all stages share the embedding and the output layer [default: false].
     vocabulary_parallel: Option<Vec<bool>>, label: "Vocabulary parallelism";
-    /// Software that `[training]` leaves out: `all` turns on CUDA graphs, the dispatcher and the overlap of
-    /// experts and
-    /// of tensor groups where the framework and the machine have them, and `offload` for set-ups that fit only
+    /// Software that `[training]` leaves out: `all` turns on CUDA graphs, the dispatcher and the overlap of experts
+    /// and of tensor groups where the framework and the machine have them, and `offload` for set-ups that fit only
     /// with it;
     /// `as given` leaves all off
     /// [default: all; as given with tuning = stock].
     software: Option<String>, label: "Software left open by the recipe", words: &["all", "as given"];
     /// The most memory that may be predicted of a device, without a margin for the error of predictions [default:
-    /// what
-    /// the device leaves, less that error].
+    /// what the device leaves, less that error].
     memory_cap: Option<Bytes>, label: "Memory cap of a device";
 }
 

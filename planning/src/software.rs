@@ -22,9 +22,9 @@ const VALUES: [(&str, bool); 2] = [("all", true), ("as given", false)];
 /// The activations that a search copies to the host: of the lists that were compared on GB200, this one is the
 /// fastest.
 const OFFLOADED: [Offloaded; 2] = [Offloaded::CoreAttention, Offloaded::QkvLinear];
-/// The least rate of the host link of a device over which a search copies, in bytes per second: between PCI
-/// Express 5 and
-/// NVLink-C2C. Over a slower one copies meet data, checkpoints and the network, and no list gained on H100 and B200.
+/// The least rate of the host link of a device over which a search copies, in bytes per second: between PCI Express 5
+/// and NVLink-C2C. Over a slower one copies meet data, checkpoints and the network, and no list gained on H100 and
+/// B200.
 const FAST_HOST_LINK: f64 = 1e11;
 /// [`OFFLOADED`] as TOML writes it.
 const OFFLOAD: &str = "[\"core_attn\", \"qkv_linear\"]";
@@ -84,9 +84,8 @@ const fn is_full(recompute: Recompute) -> bool {
     matches!(recompute, Recompute::Full | Recompute::First(_))
 }
 
-/// Whether Megatron-LM overlaps the all-to-alls of experts in `setup`: beside another chunk's microbatch or,
-/// without a
-/// pipeline, beside another microbatch; layers that are computed again whole leave nothing to run beside.
+/// Whether Megatron-LM overlaps the all-to-alls of experts in `setup`: beside another chunk's microbatch or, without
+/// a pipeline, beside another microbatch; layers that are computed again whole leave nothing to run beside.
 const fn overlaps_experts(setup: &Setup) -> bool {
     (setup.pipeline == 1 || setup.chunks > 1) && !is_full(setup.recompute)
 }
@@ -156,9 +155,8 @@ fn is_known(cluster: &Cluster) -> bool {
 }
 
 impl Question {
-    /// Whether the software that the question leaves out is searched on `cluster`: constants of it must be known
-    /// of its
-    /// machines.
+    /// Whether the software that the question leaves out is searched on `cluster`: constants of it must be known of
+    /// its machines.
     #[must_use]
     pub fn searches_software(&self, cluster: &Cluster) -> bool {
         self.software_searched && is_known(cluster)
@@ -186,9 +184,8 @@ impl Question {
         Setup { options, ..setup }
     }
 
-    /// The modules whose recomputation is searched on `cluster` beside that of whole layers: those that
-    /// Megatron-LM has
-    /// for layers of this kind and that take least time for the memory which they free.
+    /// The modules whose recomputation is searched on `cluster` beside that of whole layers: those that Megatron-LM
+    /// has for layers of this kind and that take least time for the memory which they free.
     pub(crate) fn modules(&self, cluster: &Cluster) -> Option<Recompute> {
         if !(self.open.recompute && self.searches_software(cluster)) {
             return None;

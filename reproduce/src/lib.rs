@@ -137,9 +137,8 @@ pub struct Reproduced {
 }
 
 impl Reproduced {
-    /// Whether every cell that was checked matches, or misses by as much as is expected. A table without such
-    /// cells proves nothing, so it does
-    /// not hold.
+    /// Whether every cell that was checked matches, or misses by as much as is expected. A table without such cells
+    /// proves nothing, so it does not hold.
     #[must_use]
     pub fn holds(&self) -> bool {
         let count = Count::of(&self.cells);

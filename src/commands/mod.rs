@@ -75,13 +75,17 @@ fn note_all(context: &Context<'_>) {
 
 /// Prints the tables and words of an answer, as wide as the terminal.
 fn print_sheet(out: &mut dyn Write, sheet: &Sheet) -> Result<(), Error> {
-    let size = terminal_size::terminal_size_of(stdout());
+    let columns = columns();
     let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let colour = size.is_some()
+    let colour = columns.is_some()
         && !set("NO_COLOR")
         && std::env::var_os("TERM").is_some_and(|it| it != "dumb");
-    let terminal = text::Terminal { columns: size.map(|(width, _)| usize::from(width.0)), colour };
-    Ok(write!(out, "{}", text::sheet_on(sheet, terminal))?)
+    Ok(write!(out, "{}", text::sheet_on(sheet, text::Terminal { columns, colour }))?)
+}
+
+/// The columns of the terminal; none where the answer goes to a file or a pipe.
+fn columns() -> Option<usize> {
+    terminal_size::terminal_size_of(stdout()).map(|(width, _)| usize::from(width.0))
 }
 
 /// Prints one JSON object.

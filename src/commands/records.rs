@@ -53,8 +53,7 @@ pub struct Records {
     #[arg(long, value_name = "FOLDER", default_value = "results/records")]
     folder: PathBuf,
     /// Check every record: that it is of its pipeline, that its order costs what it says, and that no order costs
-    /// less than
-    /// the bound
+    /// less than the bound
     #[arg(long, conflicts_with_all = ["add", "search", "scenario"])]
     check: bool,
     /// Take an order or a bound of a certificate into the records, if it is better

@@ -257,9 +257,8 @@ fn ranks_that_torch_profiled_are_one_run() {
     }
 }
 
-/// What `torch.profiler` sees of GPipe on two ranks, in us: F and BW of 20 on the first; on the last one, whose
-/// sends are
-/// traced if `sent`, 20 after a wait for the input, then a loss of 15 that has no name.
+/// What `torch.profiler` sees of GPipe on two ranks, in us: F and BW of 20 on the first; on the last one, whose sends
+/// are traced if `sent`, 20 after a wait for the input, then a loss of 15 that has no name.
 fn of_gpipe(sent: bool) -> Vec<Vec<u8>> {
     let event = |name: String, at: u64, end: u64| json!({"ph": "X", "cat": "user_annotation", "name": name, "pid": 1, "tid": 1, "ts": at, "dur": end - at});
     let [mut first, mut last] = [0, 1].map(|_| vec![event("ProfilerStep#1".to_owned(), 0, 1000)]);

@@ -32,9 +32,8 @@ fn passes(cell: &Value, ours: f64) -> bool {
     bound(0).is_none_or(|least| least <= ours) && bound(1).is_none_or(|most| ours <= most)
 }
 
-/// Figures of ours that are wrong, with their names: 1.3 and 0.7 times as large, nothing, one more than nothing,
-/// and that
-/// of the next row.
+/// Figures of ours that are wrong, with their names: 1.3 and 0.7 times as large, nothing, one more than nothing, and
+/// that of the next row.
 fn wrong(ours: f64, next: &Value) -> Vec<(&'static str, f64)> {
     let next = figure(next, "ours").unwrap_or(ours);
     let all =

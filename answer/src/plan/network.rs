@@ -22,8 +22,7 @@ fn step_at(question: &Question, cluster: &Cluster, plan: &Plan, rate: f64) -> Op
 }
 
 /// That another of `plans` on the cluster of `winner` would be the fastest with half or twice the network, if so.
-/// Plans
-/// keep their orders.
+/// Plans keep their orders.
 pub(super) fn hangs_on(question: &Question, plans: &[Plan], winner: &Plan) -> Option<String> {
     let cluster = &question.clusters[winner.cluster];
     if cluster.parts.iter().all(|(machine, _)| cluster.devices() <= machine.domain) {

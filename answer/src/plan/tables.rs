@@ -330,8 +330,7 @@ pub fn contingency(question: &Question, answer: &PlanAnswer, plan: &Plan) -> Str
 }
 
 /// Days by tuned recipes and by the defaults of Megatron-LM, and whether the latter would take another plan: in
-/// words,
-/// where the question does not say whose software runs.
+/// words, where the question does not say whose software runs.
 #[must_use]
 pub fn both_tunings(question: &Question, plans: &[Plan], winner: &Plan) -> Option<String> {
     const KEY: &str = "tuning = \"tuned\" or \"stock\" in [training] says which";
@@ -439,9 +438,8 @@ pub(crate) fn unmeasured_step(machine: &str) -> String {
     )
 }
 
-/// That nothing is measured on the devices of the plan to take, that no framework runs it, or that a cheaper one
-/// is left
-/// for that: a sentence each.
+/// That nothing is measured on the devices of the plan to take, that no framework runs it, or that a cheaper one is
+/// left for that: a sentence each.
 #[must_use]
 pub fn doubts(question: &Question, plans: &[Plan], winner: &Plan) -> Vec<String> {
     let name = |plan: &Plan| question.clusters[plan.cluster].name();
@@ -609,8 +607,7 @@ pub fn frameworks(question: &Question, answer: &PlanAnswer) -> Vec<String> {
 }
 
 /// The mark before the number of `plan`: that it is the one to take, that its odds of deadline and budget are too
-/// low,
-/// or that it may not fit.
+/// low, or that it may not fit.
 #[must_use]
 pub fn mark(question: &Question, plan: &Plan, taken: bool) -> Option<char> {
     match (taken, is_late(question, plan)) {

@@ -49,8 +49,7 @@ impl SearchAnswer {
     }
 
     /// How much shorter than the best published schedule each order is, and than any order can be: a line for each
-    /// row; of
-    /// many rows, in how many.
+    /// row; of many rows, in how many.
     #[must_use]
     pub fn headline(&self) -> String {
         headline::headline(&self.rows)
@@ -180,9 +179,8 @@ fn check_no_hardware(scenario: &Scenario) -> Result<(), Diagnostic> {
     Err(scenario.error(setting, key, message).with_help(cure))
 }
 
-/// Checks that `flag`, which asks for a program or a proof, is asked for passes on one stream, of which nothing
-/// goes to
-/// the host.
+/// Checks that `flag`, which asks for a program or a proof, is asked for passes on one stream, of which nothing goes
+/// to the host.
 ///
 /// # Errors
 /// If a setting gives passes as chains of segments, or copies may be chosen.

@@ -13,12 +13,11 @@ use crate::gantt::Style;
 pub fn timelines(comparison: &Comparison<'_>, width: Option<Width>) -> Result<String, Diagnostic> {
     let titles = [comparison.predicted, comparison.measured]
         .map(|one| format!("{}, {} on {}", one.name, one.source.name(), one.device));
-    let timelines = comparison.timelines();
-    let figures = [0, 1].map(|at| {
-        let ends = timelines[at].stages.iter().flatten().map(|span| span.end);
-        format!("makespan {}", format::time(ends.max().unwrap_or_default()))
-    });
-    let titled: Vec<_> = titles.into_iter().zip(timelines).collect();
+    let figures = comparison
+        .metrics
+        .each_ref()
+        .map(|metrics| format!("makespan {}", format::time(metrics.makespan())));
+    let titled: Vec<_> = titles.into_iter().zip(comparison.timelines()).collect();
     let title = format!("Predicted above measured: off by {}", format::percent(comparison.error()));
     super::stages(
         &titled,

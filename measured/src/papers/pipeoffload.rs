@@ -84,9 +84,8 @@ impl OffloadModel {
         Transformer::new(sizes).map_err(|error| error.to_string())
     }
 
-    /// Layers of each of `chunks`, as the authors deal them (`get_offset` of their legacy/model/transformer.py):
-    /// one to
-    /// each, but none to the last, which has the head, nor then to the first of them, as far as there are too few.
+    /// Layers of each of `chunks`, as the authors deal them (`get_offset` of their legacy/model/transformer.py): one
+    /// to each, but none to the last, which has the head, nor then to the first of them, as far as there are too few.
     fn dealt(&self, chunks: u64) -> Option<LayerLayout> {
         let none = chunks.checked_sub(self.layers)?;
         let has_one = |at: u64| none == 0 || at + 1 >= none && at + 1 != chunks;
@@ -94,8 +93,7 @@ impl OffloadModel {
     }
 
     /// The step of `family`, of interleaved chunks, on stages of `tensor` devices each, with sequence parallelism,
-    /// and
-    /// as few chunks as leave at most one layer to each (section 5).
+    /// and as few chunks as leave at most one layer to each (section 5).
     ///
     /// Times are the planner's, with the paper's attention and network; sizes of activations and the host's link
     /// are the paper's. By replay: stages share no wire, and a late copy delays its backward.

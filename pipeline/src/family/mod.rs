@@ -363,8 +363,7 @@ impl Family {
     /// The order of every stage for `problem`.
     ///
     /// A memory limit shapes the order of the families that use it ([`LimitUse`]); the rest ignore it. Where the
-    /// costs of the problem have times of R, those chunks recompute
-    /// ([`Schedule::recomputing`]).
+    /// costs of the problem have times of R, those chunks recompute ([`Schedule::recomputing`]).
     ///
     /// # Errors
     /// If the family cannot do the shape, or finds no order under the limit; if the footprints keep only

@@ -45,9 +45,8 @@ pub struct StageTimes {
     pub shape: Shape,
     /// Placement of chunks.
     pub placement: Placement,
-    /// By stage, F and the whole backward of a chunk for a microbatch, once for each time that timers were
-    /// printed, in
-    /// nanoseconds.
+    /// By stage, F and the whole backward of a chunk for a microbatch, once for each time that timers were printed,
+    /// in nanoseconds.
     pub passes: Vec<[Vec<u64>; 2]>,
     /// What the times hold and what is not known, a sentence each.
     pub notes: Vec<String>,

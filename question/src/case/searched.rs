@@ -67,9 +67,8 @@ struct Asked<'a> {
 /// Searches the best order for `setting`. Keys [`beyond`](super::beyond) the search are left out.
 ///
 /// # Errors
-/// If the question is wrong, has no order under its limit, has noise where none is asked for or none where it is,
-/// or no
-/// hardware for a figure.
+/// If the question is wrong, has no order under its limit, has noise where none is asked for or none where it is, or
+/// no hardware for a figure.
 pub fn search(
     context: &Context<'_>,
     scenario: &Scenario,
@@ -198,9 +197,8 @@ pub(super) fn schedule(
     Ok(found.map_err(|error| explain(scenario, setting, &error))?.schedule)
 }
 
-/// Searches the best order, and where the pipeline is small and that leaves open whether there is a better one,
-/// goes on
-/// with branch and bound: for about a second for each second that the search takes, counted in steps; without a
+/// Searches the best order, and where the pipeline is small and that leaves open whether there is a better one, goes
+/// on with branch and bound: for about a second for each second that the search takes, counted in steps; without a
 /// limit of the effort until `stop` returns true.
 fn best(
     instance: &Instance,

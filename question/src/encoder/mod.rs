@@ -56,8 +56,7 @@ keys! {
     /// Layers of the encoder, between which its passes are cut [default: those of its config, otherwise 24]
     encoder_layers: Option<u64>, label: "Layers of the encoder", value: "N", heading: ENCODER;
     /// Work of the encoder for each microbatch relative to the one whose times are given, as in 1,0,2.5: unequal
-    /// numbers of
-    /// images
+    /// numbers of images
     encoder_work: Option<Vec<WorkFactor>>, label: "Work of each microbatch", value: "FACTOR,..", heading: ENCODER;
     /// How long the output of the encoder takes to the first stage, and its gradient back, where it runs on another
     /// one in bubbles [default: as --hop]

@@ -30,9 +30,8 @@ keys! {
     /// Dead workers as PIPELINE.STAGE, both from 0, as in 0.1,2.3 [default: one, of the stage whose loss makes the
     /// step longest]
     dead: Vec<DeadKey>, label: "Dead workers", value: "PIPELINE.STAGE,..", heading: DEAD;
-    /// How microbatches of dead workers are distributed over the live workers of their stage: balanced (each to
-    /// the worker with
-    /// the least work so far) or in-turn (from the first worker again for each dead one)
+    /// How microbatches of dead workers are distributed over the live workers of their stage: balanced (each to the
+    /// worker with the least work so far) or in-turn (from the first worker again for each dead one)
     deal: DealKey, label: "Dealing of microbatches", value: "HOW", heading: DEAD, default: Some("balanced");
     /// Time of a transfer to a worker of another pipeline [default: as a hop within one]
     peer_hop: Option<Nanos>, label: "Time of a hop between pipelines", value: "TIME", heading: DEAD;

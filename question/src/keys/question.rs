@@ -121,9 +121,9 @@ keys! {
     /// Activation bytes from B to W [default: as from F to B; none where W takes no time]
     activation_until_weight: Option<Vec<Bytes>>, label: "Activations kept from B to W", value: "SIZE,..",
         heading: ACTIVATIONS;
-    /// Activations that a chunk discards after F and recomputes by a pass R before B: none, full
-    /// (all but its input), selective (the core of attention), or a number of first layers; or one
-    /// per stage, or one per chunk [default: none]
+    /// Activations that a chunk discards after F and recomputes by a pass R before B: none, full (all but its input),
+    /// selective (the core of attention), or a number of first layers; or one per stage, or one per chunk [default:
+    /// none]
     recompute: Option<Vec<Recomputed>>, label: "Recomputation", value: "PART,..", heading: RECOMPUTE;
     /// R: time of a stage and microbatch; or one per stage, or one per chunk [default: the share of F that
     /// is run again; selective by FLOPs, from --hidden and --seq]

@@ -59,8 +59,7 @@ keys! {
     max_sequences: u64, label: "Sequences of an engine at a time", value: "N", heading: ROLLOUT,
         default: Some("256");
     /// Overhead of a decode step on top of memory reads and compute: scheduling, sampling, launches; more without
-    /// CUDA graphs
-    /// [default: 3ms]
+    /// CUDA graphs [default: 3ms]
     step_latency: Option<Nanos>, label: "Latency of a decode step", value: "TIME", heading: ROLLOUT;
     /// Tokens per second that an engine generates with as many sequences as it takes, as measured [default: by
     /// formulas]

@@ -40,9 +40,8 @@ pub struct Space {
     pub moves_layers: bool,
     /// Whether all layers do the same work.
     pub are_alike: bool,
-    /// Number of ways to keep the activations of a chunk: 0 is the way that the question gives, by default
-    /// resident on
-    /// the device; all others but [`Self::host`] recompute a part. 1 where it is not searched.
+    /// Number of ways to keep the activations of a chunk: 0 is the way that the question gives, by default resident
+    /// on the device; all others but [`Self::host`] recompute a part. 1 where it is not searched.
     pub treatments: usize,
     /// The last of these ways, if it is offload to the host.
     pub host: Option<usize>,

@@ -4,7 +4,7 @@
 mod fit;
 mod validate;
 
-use std::io::{Write, stdout};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use answer::plan::{Against, Planned, export, plan, tables};
@@ -17,7 +17,7 @@ use question::Context;
 
 use self::validate::Options;
 use super::width::Pictures;
-use super::{OUTPUT, Verdict, note, note_all, print_json};
+use super::{OUTPUT, Verdict, columns, note, note_all, print_json};
 use crate::error::Error;
 use crate::host::Host;
 use crate::{files, help};
@@ -206,7 +206,11 @@ impl Plan {
         self.write(&planned)?;
         match self.json {
             true => print_json(out, &planned)?,
-            false => write!(out, "{}", text::plan(&planned, self.details, columns()))?,
+            false => {
+                let [least, most] = WIDTHS;
+                let width = columns().map_or(text::COLUMNS, |width| width.clamp(least, most));
+                write!(out, "{}", text::plan(&planned, self.details, width))?;
+            }
         }
         Ok(Verdict::Done)
     }
@@ -245,11 +249,4 @@ impl Plan {
         }
         Ok(())
     }
-}
-
-/// The columns of an answer on the terminal, or of one in a file.
-fn columns() -> usize {
-    let [least, most] = WIDTHS;
-    let size = terminal_size::terminal_size_of(stdout());
-    size.map_or(text::COLUMNS, |(width, _)| usize::from(width.0).clamp(least, most))
 }

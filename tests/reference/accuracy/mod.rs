@@ -347,9 +347,8 @@ fn number(cells: &Cells, column: &str) -> f64 {
     cells[column].parse().unwrap_or_else(|_| panic!("{column} is {}", cells[column]))
 }
 
-/// Quantities of published tables that are held against measurements: the table, the column and what that is.
-/// Errors of
-/// gains are shares of the gain.
+/// Quantities of published tables that are held against measurements: the table, the column and what that is. Errors
+/// of gains are shares of the gain.
 const PUBLISHED: [(&str, &str, &str); 17] = [
     ("throughput", "gain over 1F1B", "gain in throughput over 1F1B"),
     ("throughput", "gain, transfers overlapped", "the same, if transfers hold no stage up"),

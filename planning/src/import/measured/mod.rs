@@ -171,8 +171,7 @@ impl Log {
     }
 
     /// Whether another rank has printed `step` already: its number, with a time that is like its own. With another
-    /// time
-    /// it is a restart, behind which iterations count again.
+    /// time it is a restart, behind which iterations count again.
     fn is_again(&mut self, step: &Timed) -> bool {
         let mut known = self.steps[self.since..].iter().rev().take(RANKS);
         let is_it = |one: &&Timed| step.number.is_some() && one.number == step.number;
