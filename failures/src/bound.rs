@@ -7,7 +7,7 @@
 use pipeline::{Kind, Nanos, Pass, Placement, Shape};
 
 use crate::dead::Dead;
-use crate::instance::Pipelines;
+use crate::pipelines::Pipelines;
 
 /// Lower bounds of a step, in whole nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

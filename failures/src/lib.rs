@@ -33,19 +33,16 @@ mod chain;
 mod dead;
 mod deal;
 mod error;
-mod improve;
-mod instance;
-mod list;
 mod period;
+mod pipelines;
 mod policy;
 mod step;
-mod timing;
 
 pub use bound::{Bound, bound};
 pub use dead::{Dead, MAX_PIPELINES, MAX_WORKERS, Worker};
 pub use deal::Deal;
 pub use error::FailureError;
-pub use instance::{MAX_PASSES, Pipelines};
+pub use pipelines::{MAX_PASSES, Pipelines};
 pub use policy::{Goodput, Policy, Rates, borne};
 pub use step::{Ran, Rerouting, Step};
 

@@ -5,40 +5,46 @@
 //! algebra of maximum and plus. What a step takes in the long run is the largest mean weight of a cycle of that
 //! matrix (Karp 1978, *A characterization of the minimum cycle mean in a digraph*).
 
-use crate::instance::{Instance, NONE};
-use crate::timing::{Orders, Timing};
+use sim::graph::{Graph, Link, NONE, Orders, Times};
 
 /// Longer than any path: what has no path.
 const NO_PATH: i128 = i128::MIN / 4;
 
-/// The time per step in the long run, in whole nanoseconds, rounded up.
-pub(crate) fn period(instance: &Instance, timing: &Timing, orders: &Orders) -> u64 {
-    let stages = instance.shape.stages();
-    let rows: Vec<Vec<i128>> =
-        (0..stages).map(|from| ends(instance, timing, orders, from)).collect();
+/// The time per step of `orders` in the long run, in whole nanoseconds, rounded up; `optimizer` follows the last
+/// operation of each flush.
+pub(crate) fn period(graph: &Graph, times: &Times, orders: &Orders, optimizer: i64) -> u64 {
+    let flushes = graph.machines().iter().map(|machine| machine.flush + 1).max().unwrap_or(0);
+    let rows: Vec<Vec<i128>> = (0..flushes)
+        .map(|from| ends(graph, times, orders, (from, flushes as usize)))
+        .map(|ends| ends.into_iter().map(|end| end + i128::from(optimizer)).collect())
+        .collect();
     cycle_mean(&rows)
 }
 
-/// The ends of the optimizers of all stages, where the passes of stage `from` may begin at 0 and those of other
-/// stages when their inputs are there.
-fn ends(instance: &Instance, timing: &Timing, orders: &Orders, from: usize) -> Vec<i128> {
-    let mut ends = vec![NO_PATH; instance.nodes.len()];
-    for &number in &timing.walk {
-        let node = &instance.nodes[number as usize];
-        let released = if instance.stage(node.worker) == from { 0 } else { NO_PATH };
-        let of = |(input, delay): (u32, u64)| match input {
+/// The last ends of all flushes, where the operations of flush `from` may begin at 0 and the rest when their inputs are
+/// there.
+fn ends(graph: &Graph, times: &Times, orders: &Orders, (from, count): (u32, usize)) -> Vec<i128> {
+    let mut ends = vec![NO_PATH; graph.operations().len()];
+    for &number in &times.walk {
+        let machine = orders.machine(graph, number);
+        let released =
+            if graph.machines()[machine as usize].flush == from { 0 } else { NO_PATH };
+        let before = match times.before[number as usize] {
             NONE => NO_PATH,
-            input => ends[input as usize] + i128::from(delay),
+            before => ends[before as usize],
         };
-        let before = of((timing.before[number as usize], 0));
-        let start = node.inputs.into_iter().map(of).fold(released.max(before), i128::max);
-        ends[number as usize] = (start + i128::from(node.time)).max(NO_PATH);
+        let arrival = |link: &Link| {
+            let lag = graph.lag(link, orders.machine(graph, link.operation), machine);
+            ends[link.operation as usize] + i128::from(lag)
+        };
+        let start = graph.inputs(number).iter().map(arrival).fold(released.max(before), i128::max);
+        ends[number as usize] = (start + i128::from(graph.operation(number).time)).max(NO_PATH);
     }
-    let mut last = vec![NO_PATH; instance.shape.stages()];
-    for (worker, order) in (0u32..).zip(orders) {
-        let end = order.last().map_or(NO_PATH, |&node| ends[node as usize]);
-        let stage = instance.stage(worker);
-        last[stage] = last[stage].max(end + i128::from(instance.optimizer));
+    let mut last = vec![NO_PATH; count];
+    for (machine, order) in graph.machines().iter().zip(&orders.operations) {
+        let end = order.last().map_or(NO_PATH, |&number| ends[number as usize]);
+        let last = &mut last[machine.flush as usize];
+        *last = (*last).max(end);
     }
     last
 }

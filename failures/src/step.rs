@@ -1,19 +1,20 @@
 //! The step that remains when passes of dead workers are run by their peers.
 
 use pipeline::{Bytes, Nanos, Pass};
+use search::GraphSearch;
+use sim::graph::{Goal, Graph, Orders, Times};
 
 use crate::bound::{Bound, bound};
 use crate::dead::{Dead, Worker};
 use crate::deal::Deal;
 use crate::error::FailureError;
-use crate::improve::{evaluations, improve};
-use crate::instance::{Instance, Pipelines, class};
-use crate::list::{Room, Rule, schedule};
 use crate::period::period;
-use crate::timing::{Aim, Orders, Timing, peak};
+use crate::pipelines::{Pipelines, Rerouted};
 
-/// Passes above which few rules of the list scheduler are tried.
-const MANY: usize = 40_000;
+/// Passes that are placed or timed in one search at effort 1, over all orders.
+const STEPS: u64 = 3_000_000;
+/// The seed of all searches.
+const SEED: u64 = 0;
 
 /// How passes are rerouted.
 #[derive(Clone, Debug)]
@@ -69,11 +70,11 @@ impl Pipelines<'_> {
     pub fn healthy(&self) -> Result<Step, FailureError> {
         let stages = self.schedule.shape().stages() as u64;
         let dead = Dead::new(self.pipelines, stages, &[])?;
-        let instance = Instance::new(self, &dead, Deal::default(), false)?;
-        let orders = instance.published();
-        let timing = timed(&instance, &orders)?;
-        let bound = bound(self, &dead, false);
-        Ok(answer(&instance, bound, [(&orders, &timing), (&orders, &timing)], false))
+        let rerouted = Rerouted::new(self, &dead, (Deal::default(), false), |_| UNLIMITED)?;
+        let orders = rerouted.published();
+        let times = timed(&rerouted.graph, &orders)?;
+        let both = [(&orders, &times), (&orders, &times)];
+        Ok(self.answer(&rerouted, bound(self, &dead, false), both, false))
     }
 
     /// The step where the passes of the workers of `dead` are run by their peers, by the best orders found.
@@ -84,68 +85,76 @@ impl Pipelines<'_> {
         &self,
         dead: &Dead,
         how: &Rerouting<'_>,
-        stop: &dyn Fn() -> bool,
+        stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Step, FailureError> {
         // Pipelines are alike: which of them has a dead worker must not change the search.
-        let (canonical, names) = dead.canonical();
-        let starts = by_schedule(self, how.split)?;
-        let searched = |dead: &Dead| self.searched(dead, how, &starts, stop);
-        let last = searched(&canonical)?.renamed(&names);
-        let names: Vec<u32> = names.into_iter().rev().collect();
-        let reversed = dead.renumbered(&names);
-        if reversed == canonical {
-            return Ok(last);
-        }
-        Ok(last.or(searched(&reversed)?.renamed(&names)))
+        let (dead, names) = dead.canonical();
+        let limit = |stage: u32| {
+            i64::try_from(how.limits[stage as usize].0).map_or(UNLIMITED, |one| one.min(UNLIMITED))
+        };
+        let rerouted = Rerouted::new(self, &dead, (how.deal, how.split), limit)?;
+        let graph = &rerouted.graph;
+        check_memory(graph)?;
+        let bound = bound(self, &dead, how.split);
+        let start = rerouted.inserted(&self.starts(how.split)?);
+        let searched = |goal: Goal, least: Nanos, start: &Orders| {
+            let search = GraphSearch {
+                goal,
+                bound: signed(least.0) - signed(self.optimizer.0),
+                seed: SEED,
+                steps: STEPS.saturating_mul(how.effort),
+            };
+            let found = search.run(graph, std::slice::from_ref(start), stop);
+            found.map(|(_, orders)| orders).ok_or_else(|| no_order(graph))
+        };
+        let step = searched(Goal::Makespan, bound.step, &start)?;
+        let span = searched(Goal::Span, bound.staggered, &step)?;
+        let times = [timed(graph, &step)?, timed(graph, &span)?];
+        let both = [(&step, &times[0]), (&span, &times[1])];
+        Ok(self.answer(&rerouted, bound, both, stop()).renamed(&names))
     }
 
-    /// The same with pipelines as they are numbered in `dead`; `starts` are those of [`by_schedule`].
-    fn searched(
+    /// The start of each pass of one pipeline in its schedule, as long as nothing is dead, without hops.
+    fn starts(&self, split: bool) -> Result<Vec<i64>, FailureError> {
+        let costs = self.costs.clone().with_hop(Nanos(0));
+        let alone = Pipelines { costs: &costs, pipelines: 1, peer_hop: None, ..*self };
+        let nothing = Dead::new(1, self.schedule.shape().stages() as u64, &[])?;
+        let rerouted = Rerouted::new(&alone, &nothing, (Deal::default(), split), |_| UNLIMITED)?;
+        Ok(timed(&rerouted.graph, &rerouted.published())?.starts)
+    }
+
+    /// The step of the first orders, and the staggered step of both.
+    fn answer(
         &self,
-        dead: &Dead,
-        how: &Rerouting<'_>,
-        starts: &[u64],
-        stop: &dyn Fn() -> bool,
-    ) -> Result<Step, FailureError> {
-        let instance = Instance::new(self, dead, how.deal, how.split)?;
-        let limits: Vec<u64> = how.limits.iter().map(|limit| limit.0).collect();
-        let room = Room::new(&instance, &limits);
-        if let Some(fault) = unfit(&instance, &room) {
-            return Err(fault);
+        rerouted: &Rerouted,
+        bound: Bound,
+        both: [(&Orders, &Times); 2],
+        interrupted: bool,
+    ) -> Step {
+        let graph = &rerouted.graph;
+        let [(orders, times), _] = both;
+        let periods =
+            both.map(|(orders, times)| period(graph, times, orders, signed(self.optimizer.0)));
+        let mut peaks = vec![Bytes(0); rerouted.stages as usize];
+        for (orders, _) in both {
+            for (machine, order) in graph.machines().iter().zip(&orders.operations) {
+                let most = &mut peaks[machine.flush as usize];
+                *most = (*most).max(Bytes(unsigned(graph.peak(order))));
+            }
         }
-        let bound = bound(self, dead, how.split);
-        let starts: Vec<u64> = starts.iter().copied().cycle().take(instance.nodes.len()).collect();
-        let candidates = candidates(&instance, &room, &starts, stop);
-        let best = |aim: Aim| {
-            let timed = candidates.iter().filter_map(|orders| {
-                Timing::of(&instance, orders)
-                    .map(|timing| (aim.cost(&instance, &timing, orders), orders))
-            });
-            timed.min_by_key(|(cost, _)| *cost).map(|(_, orders)| orders.clone())
-        };
-        // Half of them for each of two orders of the pipelines.
-        let count = evaluations(instance.nodes.len(), how.effort) / 2;
-        let searched = |aim: Aim, least: Nanos| -> Result<Orders, FailureError> {
-            let start = best(aim).ok_or_else(|| no_order(&instance, &room))?;
-            Ok(improve((&instance, &room), aim, start, (least.0, count), stop).0)
-        };
-        let orders = [searched(Aim::Step, bound.step)?, searched(Aim::Span, bound.staggered)?];
-        let timings = [timed(&instance, &orders[0])?, timed(&instance, &orders[1])?];
-        let both = [(&orders[0], &timings[0]), (&orders[1], &timings[1])];
-        Ok(answer(&instance, bound, both, stop()))
+        let end = unsigned(times.score(graph, orders, Goal::Makespan).cost);
+        Step {
+            step: Nanos(end) + self.optimizer,
+            staggered: Nanos(periods[0].min(periods[1])),
+            bound,
+            peaks,
+            passes: rerouted.ran(times, orders),
+            interrupted,
+        }
     }
 }
 
 impl Step {
-    /// The better of both for either end of a step.
-    fn or(self, other: Self) -> Self {
-        let staggered = self.staggered.min(other.staggered);
-        let peaks = self.peaks.iter().zip(&other.peaks).map(|(one, two)| *one.max(two)).collect();
-        let interrupted = self.interrupted || other.interrupted;
-        let better = if other.step < self.step { other } else { self };
-        Self { staggered, peaks, interrupted, ..better }
-    }
-
     /// The same with the pipeline `names[k]` in place of k.
     fn renamed(mut self, names: &[u32]) -> Self {
         for Ran { worker, pipeline, .. } in &mut self.passes {
@@ -157,164 +166,68 @@ impl Step {
     }
 }
 
-fn timed(instance: &Instance, orders: &Orders) -> Result<Timing, FailureError> {
-    // Orders are made of schedules without deadlock, or of changes that were timed.
-    Timing::of(instance, orders).ok_or(FailureError::Unsuitable("passes wait for each other"))
-}
-
-fn unfit(instance: &Instance, room: &Room) -> Option<FailureError> {
-    let needed = room.needed(instance);
-    let stage = (0..needed.len()).find(|&stage| needed[stage] > room.limits[stage])?;
-    Some(memory_fault(stage, &needed, room))
-}
-
-fn no_order(instance: &Instance, room: &Room) -> FailureError {
-    let needed = room.needed(instance);
-    let short = |&stage: &usize| room.limits[stage].saturating_sub(needed[stage]);
-    let stage = (0..needed.len()).min_by_key(short).unwrap_or(0);
-    memory_fault(stage, &needed, room)
-}
-
-fn memory_fault(stage: usize, needed: &[u64], room: &Room) -> FailureError {
-    FailureError::Memory {
-        stage: u32::try_from(stage).unwrap_or(u32::MAX),
-        limit: room.limits[stage],
-        needed: needed[stage],
-    }
-}
-
-/// The step and the staggered step of two orders.
-fn answer(
-    instance: &Instance,
-    bound: Bound,
-    both: [(&Orders, &Timing); 2],
-    interrupted: bool,
-) -> Step {
-    let [(orders, timing), _] = both;
-    let periods = both.map(|(orders, timing)| period(instance, timing, orders));
-    let mut peaks = vec![Bytes(0); instance.shape.stages()];
-    for (orders, _) in both {
-        for (worker, order) in (0u32..).zip(orders) {
-            let most = &mut peaks[instance.stage(worker)];
-            *most = (*most).max(Bytes(peak(instance, order)));
-        }
-    }
-    Step {
-        step: Nanos(Aim::Step.cost(instance, timing, orders)),
-        staggered: Nanos(periods[0].min(periods[1])),
-        bound,
-        peaks,
-        passes: passes(instance, timing, orders),
-        interrupted,
-    }
-}
-
-fn passes(instance: &Instance, timing: &Timing, orders: &Orders) -> Vec<Ran> {
-    let stages = u32::try_from(instance.shape.stages()).unwrap_or(u32::MAX);
-    let ran = |&number: &u32| {
-        let node = &instance.nodes[number as usize];
-        Ran {
-            worker: Worker { pipeline: node.worker / stages, stage: node.worker % stages },
-            pipeline: node.pipeline,
-            pass: node.pass,
-            start: Nanos(timing.starts[number as usize]),
-            end: Nanos(timing.end(instance, number)),
-        }
-    };
-    orders.iter().flatten().map(ran).collect()
-}
-
-/// Orders to begin a search with: the passes of peers inserted where their own pipelines have them, and list
-/// schedules by several rules. `by_schedule` has the start of each pass in its own pipeline's schedule. At a stop no more
-/// than one of them is made.
-fn candidates(
-    instance: &Instance,
-    room: &Room,
-    by_schedule: &[u64],
-    stop: &dyn Fn() -> bool,
-) -> Vec<Orders> {
-    let by_tail = by_tail(instance);
-    let by_microbatch: Vec<u64> = instance
-        .nodes
-        .iter()
-        .map(|node| (u64::from(node.pass.microbatch) << 16) | u64::from(node.pass.chunk))
-        .collect();
-    let is_large = instance.nodes.len() > MANY;
-    let urgencies: &[&[u64]] =
-        if is_large { &[by_schedule, &by_tail] } else { &[by_schedule, &by_tail, &by_microbatch] };
-    let patience: &[u64] = if is_large { &[0, 100] } else { &[0, 50, 100] };
-    let mut all: Vec<Orders> = inserted(instance, by_schedule, room).into_iter().collect();
-    for urgency in urgencies {
-        for backward_first in [true, false] {
-            for &patience in patience {
-                if !all.is_empty() && stop() {
-                    return all;
-                }
-                let rule = Rule { urgency, backward_first, patience };
-                all.extend(schedule(instance, rule, room));
+impl Rerouted {
+    fn ran(&self, times: &Times, orders: &Orders) -> Vec<Ran> {
+        let ran = |&number: &u32| {
+            let (pipeline, pass) = self.passes[number as usize];
+            let machine = orders.machine(&self.graph, number);
+            Ran {
+                worker: Worker { pipeline: machine / self.stages, stage: machine % self.stages },
+                pipeline,
+                pass,
+                start: Nanos(unsigned(times.starts[number as usize])),
+                end: Nanos(unsigned(times.end(&self.graph, number))),
             }
-        }
+        };
+        orders.operations.iter().flatten().map(ran).collect()
+    }
+}
+
+/// More than all passes hold.
+const UNLIMITED: i64 = 1 << 62;
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}
+
+fn timed(graph: &Graph, orders: &Orders) -> Result<Times, FailureError> {
+    // Orders are made of schedules without deadlock, or of changes that were timed.
+    Times::of(graph, orders).ok_or(FailureError::Unsuitable("passes wait for each other"))
+}
+
+/// By stage, its limit and the least one under which a microbatch gets through.
+fn needed(graph: &Graph) -> Vec<[i64; 2]> {
+    let mut all: Vec<[i64; 2]> = Vec::new();
+    for (operation, need) in graph.operations().iter().zip(graph.needs()) {
+        let machine = graph.groups()[operation.group as usize].machine;
+        let machine = graph.machines()[machine as usize];
+        let stage = machine.flush as usize;
+        all.resize(all.len().max(stage + 1), [UNLIMITED, 0]);
+        all[stage] = [machine.limit, all[stage][1].max(need)];
     }
     all
 }
 
-/// The start of each pass of one pipeline in its schedule, as long as nothing is dead, without hops.
-fn by_schedule(of: &Pipelines<'_>, split: bool) -> Result<Vec<u64>, FailureError> {
-    let costs = of.costs.clone().with_hop(Nanos(0));
-    let alone = Pipelines { costs: &costs, pipelines: 1, peer_hop: None, ..*of };
-    let nothing = Dead::new(1, of.schedule.shape().stages() as u64, &[])?;
-    let instance = Instance::new(&alone, &nothing, Deal::default(), split)?;
-    Ok(timed(&instance, &instance.published())?.starts)
+fn check_memory(graph: &Graph) -> Result<(), FailureError> {
+    let needed = needed(graph);
+    match needed.iter().position(|[limit, needed]| needed > limit) {
+        Some(stage) => Err(memory_fault(stage, needed[stage])),
+        None => Ok(()),
+    }
 }
 
-/// Less for passes behind which more time must follow.
-fn by_tail(instance: &Instance) -> Vec<u64> {
-    let count = instance.nodes.len();
-    let mut tails = vec![0u64; count];
-    let mut open: Vec<u32> = vec![0; count];
-    for number in 0..u32::try_from(count).unwrap_or(u32::MAX) {
-        open[number as usize] =
-            u32::try_from(instance.successors(number).len()).unwrap_or(u32::MAX);
-    }
-    let mut stack: Vec<usize> = (0..count).filter(|&number| open[number] == 0).collect();
-    while let Some(number) = stack.pop() {
-        let node = &instance.nodes[number];
-        tails[number] += node.time;
-        for &(input, delay) in node.inputs.iter().filter(|input| (input.0 as usize) < count) {
-            let input = input as usize;
-            tails[input] = tails[input].max(tails[number] + delay);
-            open[input] -= 1;
-            if open[input] == 0 {
-                stack.push(input);
-            }
-        }
-    }
-    tails.into_iter().map(|tail| u64::MAX - tail).collect()
+fn no_order(graph: &Graph) -> FailureError {
+    let needed = needed(graph);
+    let tightest = (0..needed.len()).min_by_key(|&stage| needed[stage][0] - needed[stage][1]);
+    let stage = tightest.unwrap_or(0);
+    memory_fault(stage, needed.get(stage).copied().unwrap_or_default())
 }
 
-/// Every worker's own passes and those it takes over, by their starts in their own pipelines; none if that
-/// needs more memory than there is.
-fn inserted(instance: &Instance, starts: &[u64], room: &Room) -> Option<Orders> {
-    let each = instance.nodes.len() / instance.pipelines.max(1) as usize;
-    let mut orders: Orders = vec![Vec::new(); instance.workers()];
-    let mut place = vec![0usize; each];
-    for order in &instance.base {
-        for (at, &number) in order.iter().enumerate() {
-            place[number as usize] = at;
-        }
-    }
-    for number in 0..u32::try_from(instance.nodes.len()).unwrap_or(u32::MAX) {
-        orders[instance.nodes[number as usize].worker as usize].push(number);
-    }
-    for order in &mut orders {
-        order.sort_by_key(|&number| {
-            let node = &instance.nodes[number as usize];
-            let local = number as usize % each;
-            (starts[number as usize], class(node.pass.kind), place[local], node.pipeline)
-        });
-    }
-    let fits = (0u32..)
-        .zip(&orders)
-        .all(|(worker, order)| peak(instance, order) <= room.limits[instance.stage(worker)]);
-    (fits && Timing::of(instance, &orders).is_some()).then_some(orders)
+fn memory_fault(stage: usize, [limit, needed]: [i64; 2]) -> FailureError {
+    let stage = u32::try_from(stage).unwrap_or(u32::MAX);
+    FailureError::Memory { stage, limit: unsigned(limit), needed: unsigned(needed) }
 }

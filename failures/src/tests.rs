@@ -261,41 +261,45 @@ fn what_is_not_rerouted_is_refused() {
 /// The largest number of nanoseconds per step over many steps of the same orders, one after the other.
 #[test]
 fn the_staggered_step_is_that_of_many_steps_in_a_row() {
-    use crate::instance::Instance;
     use crate::period::period;
-    use crate::timing::Timing;
+    use crate::pipelines::Rerouted;
+    use sim::graph::{NONE, Times};
     for (name, optimizer) in [("1f1b", 0), ("1f1b", 7), ("zb-h1", 3), ("zb-v", 5)] {
         let mut asked = Asked::new(Family::named(name).unwrap(), (4, 8, 3), [5, 9, 4], 2);
         asked.optimizer = Nanos(optimizer);
         let dead = asked.dead(&[]);
         let of = asked.pipelines();
-        let instance = Instance::new(&of, &dead, Deal::Balanced, false).unwrap();
-        let orders = instance.published();
-        let timing = Timing::of(&instance, &orders).unwrap();
+        let rerouted = Rerouted::new(&of, &dead, (Deal::Balanced, false), |_| 1 << 62).unwrap();
+        let (graph, orders) = (&rerouted.graph, rerouted.published());
+        let times = Times::of(graph, &orders).unwrap();
         // By hand: each worker begins a step when its stage's optimizer of the step before is done.
-        let mut released = vec![0u64; 4];
-        let mut ends = vec![0u64; instance.nodes.len()];
+        let mut released = vec![0i64; 4];
+        let mut ends = vec![0i64; graph.operations().len()];
         let mut history = Vec::new();
         for _ in 0..64 {
-            for &number in &timing.walk {
-                let node = &instance.nodes[number as usize];
-                let stage = instance.stage(node.worker);
-                let inputs = node.inputs.iter().filter(|input| input.0 != u32::MAX);
-                let ready = inputs.map(|&(from, delay)| ends[from as usize] + delay).max();
-                let before = timing.before[number as usize];
-                let free = if before == u32::MAX { released[stage] } else { ends[before as usize] };
-                ends[number as usize] = ready.unwrap_or(0).max(free) + node.time;
+            for &number in &times.walk {
+                let machine = orders.machine(graph, number);
+                let ready = graph.inputs(number).iter().map(|link| {
+                    let from = orders.machine(graph, link.operation);
+                    ends[link.operation as usize] + graph.lag(link, from, machine)
+                });
+                let before = times.before[number as usize];
+                let free = match before {
+                    NONE => released[machine as usize % 4],
+                    before => ends[before as usize],
+                };
+                let start = ready.fold(free, i64::max);
+                ends[number as usize] = start + graph.operation(number).time;
             }
-            released = timing.stages(&instance, &orders).iter().map(|_| 0).collect();
-            for (worker, order) in orders.iter().enumerate() {
-                let stage = worker % 4;
-                let end = ends[*order.last().unwrap() as usize] + optimizer;
-                released[stage] = released[stage].max(end);
+            released = vec![0; 4];
+            for (worker, order) in orders.operations.iter().enumerate() {
+                let end = ends[*order.last().unwrap() as usize] + optimizer as i64;
+                released[worker % 4] = released[worker % 4].max(end);
             }
             history.push(released[0]);
         }
         let mean = (history[63] - history[51]) as f64 / 12.0;
-        let exact = period(&instance, &timing, &orders) as f64;
+        let exact = period(graph, &times, &orders, optimizer as i64) as f64;
         assert!((exact - mean).abs() <= 1.0, "{name}: {exact} {mean}");
     }
 }

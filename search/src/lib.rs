@@ -42,11 +42,13 @@ pub mod encoder;
 mod error;
 mod forward_backward;
 mod found;
+mod graph;
 mod head;
 mod instance;
 mod joint;
 mod list_scheduler;
 mod local;
+mod marks;
 mod microbatch_order;
 mod on_hardware;
 mod overlapped;
@@ -66,6 +68,7 @@ pub const NAME: &str = "zb-auto";
 pub use climb::{Evaluation, Evaluator, SIDE_BY_SIDE, climb};
 pub use error::{MAX_CHUNKS_PER_STAGE, MAX_PASSES, MAX_PASSES_UNDER_NOISE, MAX_TIME, SearchError};
 pub use found::{Effort, Found, Phase, Progress};
+pub use graph::GraphSearch;
 pub use instance::{Instance, Objective};
 pub use joint::{
     BestPublished, Choice, FoundJointly, Jointly, Neighbour, NeighbourhoodEffort, Space,

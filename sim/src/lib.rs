@@ -35,6 +35,7 @@ pub mod encoder;
 pub mod engine;
 mod expert_group;
 pub mod explain;
+pub mod graph;
 mod hardware;
 mod host_copy;
 pub mod levers;

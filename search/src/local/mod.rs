@@ -7,12 +7,11 @@
 
 mod anneal;
 mod links;
-mod marks;
 mod times;
 
 use self::links::Link;
-use self::marks::Marks;
 use crate::compiled_instance::{CompiledInstance, Effect};
+use crate::marks::Marks;
 use crate::timing::{Clock, Score};
 
 /// A timed order of all stages that can be changed and changed back.

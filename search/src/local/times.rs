@@ -4,8 +4,8 @@
 
 use super::Local;
 use super::links::Link;
-use super::marks::Toward;
 use crate::chance::Chance;
+use crate::marks::Toward;
 use crate::timing::Score;
 
 /// No pass follows.

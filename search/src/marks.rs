@@ -4,14 +4,14 @@
 
 /// The direction in which the marked slots are taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Toward {
+pub(crate) enum Toward {
     Begin,
     End,
 }
 
 /// A set of slots. They are taken in the order in which they were last sorted; changes since then
 /// make it less good, not wrong.
-pub(super) struct Marks {
+pub(crate) struct Marks {
     /// The place of each slot.
     place: Vec<u32>,
     /// The slot at each place.
@@ -26,14 +26,14 @@ pub(super) struct Marks {
 
 impl Marks {
     /// A set of `count` slots, none of them marked.
-    pub(super) fn new(count: usize) -> Self {
+    pub(crate) fn new(count: usize) -> Self {
         let slots: Vec<u32> = (0..count as u32).collect();
         let words = vec![0; count.div_ceil(64)];
         Self { place: slots.clone(), slots, words, from: usize::MAX, to: 0 }
     }
 
     /// Sorts the slots, none of them marked.
-    pub(super) fn sort(&mut self, time: impl Fn(usize) -> i64) {
+    pub(crate) fn sort(&mut self, time: impl Fn(usize) -> i64) {
         self.slots.sort_unstable_by_key(|&slot| (time(slot as usize), slot));
         for (place, &slot) in self.slots.iter().enumerate() {
             self.place[slot as usize] = place as u32;
@@ -41,7 +41,7 @@ impl Marks {
     }
 
     #[inline]
-    pub(super) fn mark(&mut self, slot: usize) {
+    pub(crate) fn mark(&mut self, slot: usize) {
         let place = self.place[slot] as usize;
         let word = place / 64;
         self.words[word] |= 1 << (place % 64);
@@ -51,7 +51,7 @@ impl Marks {
 
     /// Takes the first of the marked slots, or the last.
     #[inline]
-    pub(super) fn take(&mut self, toward: Toward) -> Option<usize> {
+    pub(crate) fn take(&mut self, toward: Toward) -> Option<usize> {
         while self.from < self.to {
             let word = if toward == Toward::End { self.from } else { self.to - 1 };
             let bits = self.words[word];
@@ -72,7 +72,7 @@ impl Marks {
         None
     }
 
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.words.fill(0);
         (self.from, self.to) = (usize::MAX, 0);
     }

@@ -1,0 +1,325 @@
+//! Searches the cheapest orders of a graph of operations: list schedules, their justification, and annealing.
+// Rounding of times does not matter to a search.
+#![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+
+mod list_scheduler;
+mod walk;
+
+use sim::graph::{Goal, Graph, Group, NONE, Orders, Score, Times};
+
+use self::list_scheduler::{Rule, schedule};
+use self::walk::Walk;
+use crate::annealing::{self, Cooling};
+use crate::chance::Chance;
+use crate::side_by_side::{CHAINS, SideBySide, Stop, Strategy, Turn, keep_better};
+
+/// Rounds of a search.
+const ROUNDS: u64 = 9;
+/// First and last temperature of each chain in mean operations, and the weight of the mean flush beside the worst.
+const ANNEALING: [(f64, f64, f64); CHAINS] =
+    [(0.05, 0.01, 0.1), (0.3, 0.02, 0.3), (0.1, 0.01, 1.0), (1.0, 0.05, 0.1)];
+/// How long operations wait for more urgent ones, in hundredths of their time.
+const PATIENCE: [i64; 4] = [0, 50, 100, 30];
+/// What placing an operation takes, in operations that are timed again.
+const LIST: u64 = 8;
+/// By so much urgencies are finer than times, where no step takes longer than 2^50 units.
+const FINE: i64 = 1 << 10;
+/// After so many justifications that gain nothing, a chain goes back to its best orders.
+const PATIENT: u32 = 50;
+
+/// What a search of a graph looks for, and how long.
+#[derive(Clone, Copy, Debug)]
+pub struct GraphSearch {
+    /// The time to minimise.
+    pub goal: Goal,
+    /// No orders cost less.
+    pub bound: i64,
+    /// The seed of all random numbers.
+    pub seed: u64,
+    /// How many operations are placed or timed, over all orders.
+    pub steps: u64,
+}
+
+impl GraphSearch {
+    /// The cheapest orders of `graph` that keep all limits, as far as they were found by list schedules and from
+    /// `starts`, which need not keep them; `None` if there are none. The same on any number of threads as long as
+    /// `stop` returns false.
+    #[must_use]
+    pub fn run(&self, graph: &Graph, starts: &[Orders], stop: Stop<'_>) -> Option<(Score, Orders)> {
+        // What is found does not depend on the unit of time.
+        let (scaled, unit) = graph.in_units();
+        let bound = self.bound.div_euclid(unit) + i64::from(self.bound.rem_euclid(unit) > 0);
+        let (Score { cost, sum }, orders) =
+            Self { bound, ..*self }.in_units(&scaled, starts, stop)?;
+        Some((Score { cost: cost * unit, sum: sum.saturating_mul(unit) }, orders))
+    }
+
+    fn in_units(&self, graph: &Graph, starts: &[Orders], stop: Stop<'_>) -> Option<(Score, Orders)> {
+        let lister = Lister::new(graph, self.goal);
+        let mut best = (Score::WORST, Orders::default());
+        let mut urgencies = Vec::new();
+        for orders in starts {
+            let Some(times) = Times::of(graph, orders) else { continue };
+            if graph.fits(orders) {
+                let score = times.score(graph, orders, self.goal);
+                keep_better(&mut best, &(score, orders.clone()));
+            }
+            urgencies.push(times.starts);
+        }
+        urgencies.push(lister.tails.iter().map(|tail| -tail).collect());
+        for rule in lister.plain_rules(&urgencies) {
+            if best.0.cost <= self.bound || (best.0 != Score::WORST && stop()) {
+                break;
+            }
+            if let Some(found) = lister.plain(&urgencies, rule) {
+                keep_better(&mut best, &found);
+            }
+        }
+        if best.0 == Score::WORST {
+            return None;
+        }
+        let chain = |number: usize| Chain {
+            chance: Chance::new(self.seed, number as u64),
+            best: best.clone(),
+        };
+        let strategy = Searched { search: *self, lister, best: best.clone() };
+        let mut search = SideBySide::new(strategy, self.steps, chain);
+        search.run(stop, |_| ());
+        Some(search.strategy.best)
+    }
+}
+
+/// Which operations come before more urgent ones.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Preference {
+    /// None.
+    Urgency,
+    /// Those that free memory.
+    Frees,
+    /// Those that free memory and that another one waits for; those that nothing waits for come last.
+    FreesLast,
+}
+
+impl Preference {
+    fn draw(chance: &mut Chance) -> Self {
+        [Self::Urgency, Self::Frees, Self::FreesLast, Self::FreesLast][chance.below(4)]
+    }
+}
+
+/// A rule without chance: a number of an urgency, and how it is followed.
+#[derive(Clone, Copy)]
+struct Plain {
+    urgency: usize,
+    preference: Preference,
+    patience: i64,
+    open: bool,
+}
+
+/// A chain of a search.
+struct Chain {
+    chance: Chance,
+    best: (Score, Orders),
+}
+
+/// A search under way.
+struct Searched<'a> {
+    search: GraphSearch,
+    lister: Lister<'a>,
+    best: (Score, Orders),
+}
+
+impl Strategy<Chain> for Searched<'_> {
+    fn steps(&self, _: u32, left: u64) -> u64 {
+        (self.search.steps / ROUNDS).min(left).div_ceil(CHAINS as u64).max(1)
+    }
+
+    /// Every third round makes list schedules; in the others a chain anneals from its own best orders, or from the best
+    /// of all.
+    fn search(&self, chain: &mut Chain, turn: &Turn<'_>) -> u64 {
+        let bound = self.search.bound;
+        match turn.round % 3 {
+            0 => self.lister.lists(chain, bound, turn),
+            one => {
+                if one == 2 {
+                    keep_better(&mut chain.best, &self.best);
+                }
+                self.anneal(chain, turn)
+            }
+        }
+    }
+
+    fn gather(&mut self, _: u32, chains: &mut [Chain], spent: &[u64]) -> u64 {
+        chains.iter().for_each(|chain| keep_better(&mut self.best, &chain.best));
+        spent.iter().sum::<u64>().max(1)
+    }
+
+    fn is_done(&self, _: u32) -> bool {
+        self.best.0.cost <= self.search.bound
+    }
+}
+
+impl Searched<'_> {
+    fn anneal(&self, chain: &mut Chain, turn: &Turn<'_>) -> u64 {
+        let (hot, cold, weight) = ANNEALING[(turn.number + turn.round as usize) % CHAINS];
+        let aim = (self.search.goal, self.search.bound, weight);
+        let Some(mut walk) = Walk::new(self.lister.graph, chain.best.1.clone(), aim) else {
+            return turn.steps;
+        };
+        let cooling = Cooling::between((hot, cold), self.lister.mean, turn.steps);
+        let Chain { chance, best } = chain;
+        annealing::anneal(&mut walk, (chance, cooling), best, &|| turn.is_over());
+        annealing::Walker::spent(&walk)
+    }
+}
+
+/// Makes list schedules.
+struct Lister<'a> {
+    graph: &'a Graph,
+    goal: Goal,
+    needs: Vec<i64>,
+    tails: Vec<i64>,
+    /// The mean time of an operation.
+    mean: f64,
+    /// Units of urgency in one of time.
+    fine: i64,
+    /// Whether groups may be taken up by any machine of their pool.
+    opens: bool,
+}
+
+impl<'a> Lister<'a> {
+    fn new(graph: &'a Graph, goal: Goal) -> Self {
+        let count = graph.operations().len().max(1);
+        let sum: f64 = graph.operations().iter().map(|one| one.time as f64).sum();
+        Self {
+            graph,
+            goal,
+            needs: graph.needs(),
+            tails: graph.tails(),
+            mean: sum / count as f64,
+            fine: if graph.total_time() < 1 << 50 { FINE } else { 1 },
+            opens: !graph.pools().is_empty(),
+        }
+    }
+
+    /// Rules that are tried before any chance.
+    fn plain_rules(&self, urgencies: &[Vec<i64>]) -> Vec<Plain> {
+        let mut rules = Vec::new();
+        for urgency in 0..urgencies.len() {
+            for preference in [Preference::Urgency, Preference::Frees, Preference::FreesLast] {
+                for &patience in &PATIENCE {
+                    for open in [false, true].into_iter().take(1 + usize::from(self.opens)) {
+                        rules.push(Plain { urgency, preference, patience, open });
+                    }
+                }
+            }
+        }
+        rules
+    }
+
+    /// The orders of a plain rule.
+    fn plain(&self, urgencies: &[Vec<i64>], rule: Plain) -> Option<(Score, Orders)> {
+        let urgency: Vec<i64> = (0u32..)
+            .zip(&urgencies[rule.urgency])
+            .map(|(number, own)| own * self.fine + self.preferred(rule.preference, number))
+            .collect();
+        self.timed(&urgency, rule.patience, self.machines(rule.open))
+    }
+
+    /// What `preference` adds to the urgency of an operation: more than any chain is long.
+    fn preferred(&self, preference: Preference, number: u32) -> i64 {
+        const MUCH: i64 = 1 << 61;
+        let one = self.graph.operation(number);
+        let is_last = self.graph.outputs(number).is_empty();
+        let frees = one.take <= 0 && one.take + one.leave <= 0;
+        match preference {
+            Preference::Urgency => 0,
+            _ if frees && !is_last => -MUCH,
+            Preference::FreesLast if is_last => MUCH,
+            Preference::Frees if is_last && frees => -MUCH,
+            Preference::Frees | Preference::FreesLast => 0,
+        }
+    }
+
+    /// By operation, less for those with longer chains behind them, by `tail`, and for those of earlier groups, by
+    /// `group`; `shift` is added.
+    fn urgency(
+        &self,
+        (tail, group): (f64, f64),
+        preference: Preference,
+        mut shift: impl FnMut(u32) -> f64,
+    ) -> Vec<i64> {
+        let each = self.mean * self.graph.operations().len() as f64;
+        let each = each / self.graph.groups().len().max(1) as f64;
+        let of = |number: u32| {
+            let one = self.graph.operation(number);
+            let own = group * f64::from(one.group) * each - tail * self.tails[number as usize] as f64;
+            self.preferred(preference, number) + ((own + shift(number)) * self.fine as f64) as i64
+        };
+        self.graph.numbers().map(of).collect()
+    }
+
+    fn timed(&self, urgency: &[i64], patience: i64, machines: Vec<u32>) -> Option<(Score, Orders)> {
+        let orders = schedule(self.graph, &self.needs, Rule { urgency, patience }, machines)?;
+        let times = Times::of(self.graph, &orders)?;
+        Some((times.score(self.graph, &orders, self.goal), orders))
+    }
+
+    /// Makes list schedules until the steps of `turn` are spent: by rules that are drawn, and by the latest starts of
+    /// the best orders (justification, Valls et al. 2005).
+    fn lists(&self, chain: &mut Chain, bound: i64, turn: &Turn<'_>) -> u64 {
+        let once = LIST * self.graph.operations().len() as u64;
+        let (mut spent, mut made, mut idle) = (0, 0u32, 0);
+        let mut now = chain.best.clone();
+        while spent < turn.steps && chain.best.0.cost > bound && !turn.is_over() {
+            let chance = &mut chain.chance;
+            let patience = PATIENCE[chance.below(PATIENCE.len())];
+            let found = match made % 4 {
+                0 if turn.round == 0 => {
+                    let tail = chance.unit();
+                    let group = chance.unit() * 3.0;
+                    let wide = if chance.below(3) == 0 { 0.0 } else { chance.unit() * 4.0 * self.mean };
+                    let urgency = self.urgency((tail, group), Preference::draw(chance), |_| {
+                        wide * chance.unit()
+                    });
+                    let machines = self.machines(chance.below(2) == 0);
+                    self.timed(&urgency, patience, machines)
+                }
+                _ => self.justified(&now.1, patience, chance),
+            };
+            (spent, made) = (spent + once, made + 1);
+            idle += 1;
+            let Some(found) = found else { continue };
+            if found.0 <= now.0 || chance.below(20) == 0 {
+                idle = if found.0 < now.0 { 0 } else { idle };
+                now = found;
+                keep_better(&mut chain.best, &now);
+            }
+            if idle > PATIENT {
+                (now, idle) = (chain.best.clone(), 0);
+            }
+        }
+        spent
+    }
+
+    /// A list schedule by the latest starts of `orders`, some of them shifted.
+    fn justified(&self, orders: &Orders, patience: i64, chance: &mut Chance) -> Option<(Score, Orders)> {
+        let times = Times::of(self.graph, orders)?;
+        let end = times.score(self.graph, orders, Goal::Makespan).cost;
+        let wide = if chance.below(5) == 0 { 0.0 } else { 6.0 * self.mean * chance.unit() };
+        let mut urgency = times.latest(self.graph, orders, end);
+        for start in &mut urgency {
+            *start = *start * self.fine + (wide * (chance.unit() - 0.5) * self.fine as f64) as i64;
+        }
+        // Groups stay where these orders have them.
+        self.timed(&urgency, patience, orders.machines.clone())
+    }
+
+    /// The machines that groups have at first; where they are `open`, any of their pool.
+    fn machines(&self, open: bool) -> Vec<u32> {
+        let of = |group: &Group| match open && group.pool != NONE {
+            true => NONE,
+            false => group.machine,
+        };
+        self.graph.groups().iter().map(of).collect()
+    }
+}
