@@ -12,7 +12,7 @@ use crate::period::period;
 use crate::pipelines::{Pipelines, Rerouted};
 
 /// Passes that are placed or timed in one search at effort 1, over all orders.
-const STEPS: u64 = 3_000_000;
+const STEPS: u64 = 6_000_000;
 /// The seed of all searches.
 const SEED: u64 = 0;
 

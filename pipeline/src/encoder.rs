@@ -43,22 +43,6 @@ pub struct EncoderRun {
     pub layers: u32,
 }
 
-/// Layers of the encoder in the order of a stage.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct EncoderSlot {
-    /// The slot of the model's order on this stage before which they run; the number of slots for the end.
-    pub before: usize,
-    /// The layers.
-    pub run: EncoderRun,
-}
-
-/// Where the encoder runs in the order of each stage, by stage, in the order in which they run.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct EncoderOrder {
-    /// The layers on each stage.
-    pub stages: Vec<Vec<EncoderSlot>>,
-}
-
 impl Encoder {
     /// An encoder of `layers` equal layers which take `times` in all for one microbatch, and keep `activation`
     /// from forward to backward; `transfer` is how long its output takes to the first stage, and the gradient back.

@@ -64,7 +64,7 @@ pub use costs::{
     Work, check_sum,
 };
 pub use encoder::{
-    Encoder, EncoderKind, EncoderOrder, EncoderRun, EncoderSlot, MAX_ENCODER_LAYERS,
+    Encoder, EncoderKind, EncoderRun, MAX_ENCODER_LAYERS,
 };
 pub use family::{
     About, Choice, Chunks, Family, InTorch, LeftOut, LimitUse, ROUND_TRIPS, Semantics,

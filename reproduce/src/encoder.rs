@@ -7,7 +7,8 @@ use planning::encoder::{Asked, EncoderQuestion, asked};
 use question::Diagnostic;
 use question::encoder::EncoderKeys;
 use question::sheet::Sheet;
-use search::encoder::{Beside, EncoderPlace, place_encoder, search_encoder};
+use search::encoder::{EncoderPlace, place_encoder, search_encoder};
+use sim::encoder::{Beside, ModelOrder};
 use serde::Deserialize;
 
 use super::cell::{Basis, Cell, Figure, half_digit, ratio_rounding};
@@ -219,7 +220,7 @@ fn steps(sources: &Sources<'_>, model: &Model) -> Result<Steps, Diagnostic> {
         limits: None,
     };
     let stop = || sources.context().stopped();
-    let found = search_encoder(&beside, (1, 0), &stop).map_err(wrong)?;
+    let found = search_encoder(&beside, ModelOrder::Kept, (1, 0), &stop).map_err(wrong)?;
     Ok([megatron, balanced, seconds(found.timeline.step())])
 }
 

@@ -9,10 +9,10 @@ use planning::encoder::{Asked, EncoderQuestion, asked};
 use question::encoder::{EncoderKeys, EncoderPlacement};
 use question::{Context, Diagnostic};
 use search::encoder::{
-    Beside, EncoderPlace, FoundEncoder, encoder_bound, place_encoder, search_encoder,
+    EncoderPlace, FoundEncoder, encoder_bound, place_encoder, search_encoder,
 };
 use serde::Serialize;
-use sim::encoder::EncoderTimeline;
+use sim::encoder::{Beside, EncoderTimeline, ModelOrder};
 
 pub use self::report::{PUBLISHED_GAIN, operations};
 
@@ -133,6 +133,7 @@ impl Solver<'_> {
             }
         }
         self.search()?;
+        self.search_free()?;
         if self.rows.is_empty() && !self.context.stopped() {
             let message = "none of the schedules can do any of the placements with this shape";
             let cure =
@@ -194,7 +195,7 @@ impl Solver<'_> {
             EncoderPlacement::FirstStage => self.in_chunks(asked, placement, EncoderPlace::First),
             EncoderPlacement::Spread => self.in_chunks(asked, placement, EncoderPlace::Spread),
             EncoderPlacement::OwnStages => self.own_stages(asked),
-            EncoderPlacement::Bubbles => self.bubbles(asked, 0),
+            EncoderPlacement::Bubbles => self.bubbles(asked, ModelOrder::Kept, 0),
         };
         match solved {
             Ok(solved) => self.rows.push(solved),
@@ -218,9 +219,29 @@ impl Solver<'_> {
         for at in best {
             let asked = self.rows[at].asked;
             if self.question.effort > 0 && !self.context.stopped() {
-                let solved = self.bubbles(asked, self.question.effort);
+                let solved = self.bubbles(asked, ModelOrder::Kept, self.question.effort);
                 self.rows[at] = solved.map_err(|why| fault(asked, &why))?;
             }
+        }
+        Ok(())
+    }
+
+    /// Searches the order of the model, too, from the shortest step with the encoder in bubbles on, where no schedule is
+    /// named.
+    fn search_free(&mut self) -> Result<(), Diagnostic> {
+        let bubbles = EncoderPlacement::Bubbles.name();
+        let is_named = self.question.schedules.iter().any(|one| one.is_named);
+        if is_named || self.question.effort == 0 || self.context.stopped() {
+            return Ok(());
+        }
+        let rows = self.rows.iter().filter(|one| one.row.placement == bubbles);
+        let best = rows.min_by_key(|one| (one.row.fits == Some(false), one.row.step_ns));
+        let Some(asked) = best.map(|one| one.asked) else { return Ok(()) };
+        match self.bubbles(asked, ModelOrder::Free, self.question.effort) {
+            Ok(solved) => self.rows.push(solved),
+            // Pairs of passes have no free order.
+            Err(Fault::BehindEncoder) => {}
+            Err(why) => return Err(fault(asked, &why)),
         }
         Ok(())
     }
@@ -280,7 +301,7 @@ impl Solver<'_> {
     }
 
     /// The encoder in the bubbles of a schedule.
-    fn bubbles(&self, asked: Asked, effort: u64) -> Result<Solved, Fault> {
+    fn bubbles(&self, asked: Asked, model: ModelOrder, effort: u64) -> Result<Solved, Fault> {
         let problem = self.question.problem(asked)?;
         let schedule = asked.family.schedule(&problem)?;
         let limits = self.limits(&problem, &schedule)?;
@@ -292,11 +313,14 @@ impl Solver<'_> {
             limits: limits.as_ref(),
         };
         let stop = || self.context.stopped();
-        let found = search_encoder(&beside, (effort, self.question.seed), &stop)?;
+        let found = search_encoder(&beside, model, (effort, self.question.seed), &stop)?;
         let alone = sim::Replay::new().metrics(&schedule, problem.costs())?.makespan();
         let FoundEncoder { stages, timeline, bound, held, .. } = found;
         let step = timeline.step();
         let mut row = self.row(asked, EncoderPlacement::Bubbles, step);
+        if model == ModelOrder::Free {
+            row.schedule = search::NAME;
+        }
         row.bubble_rate = idle(&timeline, step);
         row.model_alone_ns = Some(alone.0);
         row.order_bound_ns = Some(bound.0);

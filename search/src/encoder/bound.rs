@@ -1,7 +1,7 @@
 //! Lower bounds of a step with an encoder in front.
 
-use pipeline::{Costs, Encoder, EncoderKind, Kind, Nanos, Pass, Schedule, Value};
-use sim::encoder::Linked;
+use pipeline::{Costs, Encoder, EncoderKind, Kind, Nanos, Pass, Slot, Value};
+use sim::encoder::Beside;
 use sim::timed::{self, Timing};
 
 /// The least time of a step on `stages` devices, wherever encoder and model lie and in any order: all work in equal
@@ -25,27 +25,27 @@ pub fn encoder_bound(costs: &Costs, encoder: &Encoder, stages: usize, microbatch
     nanos(work.div_ceil(stages.max(1) as u128).max(longest))
 }
 
-/// The least time of a step in which the passes of the model run in the order of `schedule`, and the encoder on any
+/// The least time of a step in which the passes of the model run in the order of the schedule, and the encoder on any
 /// stages: its forwards before F of the first chunk, and its backwards behind B, take at least their work in equal
 /// parts, and so does all work together.
-pub(super) fn bound_of_order(
-    schedule: &Schedule,
-    costs: &Costs,
-    encoder: &Encoder,
-    linked: &Linked,
-) -> Nanos {
-    let stages = schedule.shape().stages() as u128;
-    let mut releases = vec![0; linked.microbatches.len()];
+pub(super) fn bound_of_order(beside: &Beside<'_>) -> Nanos {
+    let Beside { schedule, costs, encoder, .. } = *beside;
+    let shape = schedule.shape();
+    let entry = schedule.placement().stage(shape, 0, 0);
+    let stages = shape.stages() as u128;
+    let mut releases = vec![0; shape.microbatches() as usize];
     let (mut work, mut latest) = (0u128, 0u128);
-    for &microbatch in &linked.microbatches {
-        let own = u128::from(encoder.pass(EncoderKind::Forward, microbatch).0);
+    let firsts = schedule.orders()[entry].slots().flat_map(Slot::passes);
+    for pass in firsts.filter(|pass| pass.kind == Kind::F && pass.chunk == 0) {
+        let own = u128::from(encoder.pass(EncoderKind::Forward, pass.microbatch).0);
         work += own;
         latest = latest.max(own).max(work.div_ceil(stages));
-        releases[microbatch as usize] = nanos(latest).0;
+        releases[pass.microbatch as usize] = nanos(latest).0;
     }
     let timing = Released { costs, releases: &releases };
     let timeline = timed::timeline(schedule, &timing);
-    let all: u128 = linked.stages.iter().flatten().map(|slot| u128::from(slot.duration)).sum();
+    let slots = schedule.orders().iter().flat_map(|order| order.slots());
+    let all: u128 = slots.map(|slot| u128::from(costs.of_slot(slot).0)).sum();
     let encoders = (0..schedule.shape().microbatches()).map(|one| both(encoder, one)).sum::<u128>();
     let mut least = nanos((all + encoders).div_ceil(stages));
     for span in timeline.stages.iter().flatten() {
@@ -53,7 +53,7 @@ pub(super) fn bound_of_order(
     }
     // Gradients for the encoder, the last one first: all backwards from one on come after it.
     let (mut work, mut longest) = (0u128, 0u128);
-    for span in timeline.stages[linked.entry].iter().rev() {
+    for span in timeline.stages[entry].iter().rev() {
         let ends = span
             .slot
             .passes()

@@ -1,11 +1,12 @@
 use std::collections::HashMap;
 
 use pipeline::{
-    EncoderRun, EncoderSlot, Family, Footprint, Kind, Limit, MicrobatchWork, Pass, PassTimes,
-    Problem, Shape, Slot, Value, Work,
+    Costs, Encoder, EncoderKind, Family, Footprint, Footprints, Kind, Limit, MicrobatchWork, Pass,
+    PassTimes, Problem, Schedule, Shape, Slot, Value, Work,
 };
 use proptest::prelude::*;
 use sim::encoder::{EncoderOperation, EncoderSpan};
+use sim::graph::Times;
 
 use super::*;
 
@@ -26,15 +27,14 @@ fn encoder(times: [u64; 3], layers: u64, transfer: u64) -> Encoder {
     Encoder::new(times, layers, Nanos(transfer), Bytes(1)).unwrap()
 }
 
-fn search<'a>(problem: &'a Problem, schedule: &'a Schedule, encoder: &'a Encoder) -> FoundEncoder {
-    let beside = Beside {
-        schedule,
-        costs: problem.costs(),
-        footprints: problem.footprints(),
-        encoder,
-        limits: None,
-    };
-    search_encoder(&beside, (1, 0), &|| false).unwrap()
+fn beside<'a>(problem: &'a Problem, schedule: &'a Schedule, encoder: &'a Encoder) -> Beside<'a> {
+    let (costs, footprints) = (problem.costs(), problem.footprints());
+    Beside { schedule, costs, footprints, encoder, limits: None }
+}
+
+fn search(problem: &Problem, schedule: &Schedule, encoder: &Encoder) -> FoundEncoder {
+    let beside = beside(problem, schedule, encoder);
+    search_encoder(&beside, ModelOrder::Kept, (1, 0), &|| false).unwrap()
 }
 
 /// Checks a timeline from the definition of the problem alone: every operation once, for its time, after what it
@@ -192,45 +192,37 @@ proptest! {
 
 /// All orders of a tiny instance, by brute force over stages and places.
 fn least_step(problem: &Problem, schedule: &Schedule, encoder: &Encoder) -> Nanos {
-    let replay = EncoderReplay::new(schedule, problem.costs(), encoder).unwrap();
-    let shape = schedule.shape();
-    let microbatches = shape.microbatches();
-    let kinds = [EncoderKind::Forward, EncoderKind::Backward];
-    let runs: Vec<EncoderRun> = (0..microbatches)
-        .flat_map(|microbatch| {
-            kinds.map(|kind| EncoderRun { kind, microbatch, first: 0, layers: encoder.layers() })
-        })
-        .collect();
+    let step = EncoderStep::new(&beside(problem, schedule, encoder), ModelOrder::Kept).unwrap();
+    let mut orders = step.graph.orders_by(|&number| number);
+    let is_slot = |number: &u32| {
+        matches!(step.operations[*number as usize], EncoderOperation::Slot(_))
+    };
+    orders.operations.iter_mut().for_each(|order| order.retain(is_slot));
+    let layers: Vec<u32> = step.graph.numbers().filter(|number| !is_slot(number)).collect();
     let mut best = Nanos(u64::MAX);
-    let empty = EncoderOrder { stages: vec![Vec::new(); shape.stages()] };
-    extend(&replay, schedule, &runs, &empty, &mut best);
+    extend(&step, &layers, &orders, &mut best);
     best
 }
 
-/// Inserts the first of `runs` in every place of `order`, and so on.
-fn extend(
-    replay: &EncoderReplay<'_>,
-    schedule: &Schedule,
-    runs: &[EncoderRun],
-    order: &EncoderOrder,
-    best: &mut Nanos,
-) {
-    let Some((&run, rest)) = runs.split_first() else {
-        if let Some(timeline) = replay.timeline(order) {
-            *best = timeline.step().min(*best);
+/// Inserts the first of `layers` in every place of `orders`, and so on.
+fn extend(step: &EncoderStep, layers: &[u32], orders: &Orders, best: &mut Nanos) {
+    let Some((&layer, rest)) = layers.split_first() else {
+        if Times::of(&step.graph, orders).is_some() {
+            *best = step.timeline(orders).unwrap().step().min(*best);
         }
         return;
     };
-    for stage in 0..order.stages.len() {
-        let slots = schedule.orders()[stage].slots().count();
-        for before in 0..=slots {
-            for at in 0..=order.stages[stage].len() {
-                let mut next = order.clone();
-                next.stages[stage].insert(at, EncoderSlot { before, run });
-                if next.stages[stage].is_sorted_by_key(|one| one.before) {
-                    extend(replay, schedule, rest, &next, best);
-                }
-            }
+    let group = step.graph.operation(layer).group as usize;
+    let is_first = step.graph.numbers().find(|&one| step.graph.operation(one).group as usize == group);
+    for stage in 0..orders.operations.len() {
+        if is_first != Some(layer) && orders.machines[group] as usize != stage {
+            continue;
+        }
+        for at in 0..=orders.operations[stage].len() {
+            let mut next = orders.clone();
+            next.machines[group] = stage as u32;
+            next.operations[stage].insert(at, layer);
+            extend(step, rest, &next, best);
         }
     }
 }
@@ -272,7 +264,7 @@ fn threads_do_not_change_the_order() {
     let encoder = encoder([17, 13, 14], 5, 3);
     let on = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| search(&problem, &schedule, &encoder).order)
+        pool.install(|| search(&problem, &schedule, &encoder).timeline)
     };
     assert_eq!(on(1), on(3));
 }
@@ -297,7 +289,7 @@ fn a_limit_of_memory_is_kept() {
         encoder: &encoder,
         limits: Some(&limits),
     };
-    let found = search_encoder(&beside, (1, 0), &|| false).unwrap();
+    let found = search_encoder(&beside, ModelOrder::Kept, (1, 0), &|| false).unwrap();
     assert!(found.fits && found.held.iter().all(|held| held.0 <= limit), "{:?}", found.held);
     check(&problem, &schedule, &encoder, &found);
 }

@@ -12,6 +12,8 @@ pub(super) struct Rule<'a> {
     pub(super) urgency: &'a [i64],
     /// An operation waits for a more urgent one that will be there before so many hundredths of its time have passed.
     pub(super) patience: i64,
+    /// Whether memory stays free for all that stays on a machine, where that has an order.
+    pub(super) keeps_room: bool,
 }
 
 /// Operations by urgency, or by the time when they are there.
@@ -33,6 +35,9 @@ struct Run<'a> {
     waiting: Vec<Waiting>,
     /// The pools of each machine.
     pools: Vec<Vec<usize>>,
+    /// Where the operations that stay on a machine have an order: those that are left, the next one last. Room for
+    /// them stays free.
+    chains: Vec<Vec<u32>>,
     held: Vec<i64>,
     free: Vec<i64>,
     ends: Vec<i64>,
@@ -66,6 +71,7 @@ pub(super) fn schedule(
         rule,
         waiting: vec![Waiting::default(); machines + graph.pools().len()],
         pools,
+        chains: if rule.keeps_room { chains(graph) } else { vec![Vec::new(); machines] },
         held: vec![0; machines],
         free: vec![0; machines],
         ends: vec![0; graph.operations().len()],
@@ -81,6 +87,24 @@ pub(super) fn schedule(
         run.wake(now, machine);
     }
     (run.placed == graph.operations().len()).then_some(run.orders)
+}
+
+/// By machine, the operations of the only group that stays there, the first one last; none where there are more.
+fn chains(graph: &Graph) -> Vec<Vec<u32>> {
+    let mut only: Vec<Option<usize>> = vec![None; graph.machines().len()];
+    let mut is_alone = vec![true; graph.machines().len()];
+    for (number, group) in graph.groups().iter().enumerate().filter(|one| one.1.pool == NONE) {
+        is_alone[group.machine as usize] &= only[group.machine as usize].replace(number).is_none();
+    }
+    let mut chains = vec![Vec::new(); graph.machines().len()];
+    for &number in graph.topological().iter().rev() {
+        let group = graph.operation(number).group as usize;
+        let machine = graph.groups()[group].machine as usize;
+        if is_alone[machine] && only[machine] == Some(group) {
+            chains[machine].push(number);
+        }
+    }
+    chains
 }
 
 impl Run<'_> {
@@ -107,7 +131,13 @@ impl Run<'_> {
     /// The operation that `machine` begins at `now`, and the queue that it is in; none if it waits.
     fn choice(&self, machine: usize, now: i64) -> Option<(usize, (i64, u32))> {
         let room = self.graph.machines()[machine].limit - self.held[machine];
-        let fits = |number: u32| self.needs[number as usize] <= room || self.needs[number as usize] <= 0;
+        let next = self.chains[machine].last().map_or(0, |&next| self.needs[next as usize].max(0));
+        let fits = |number: u32| {
+            let group = self.graph.operation(number).group as usize;
+            let reserve = if self.graph.groups()[group].pool == NONE { 0 } else { next };
+            let need = self.needs[number as usize];
+            need <= 0 || need + reserve <= room
+        };
         let queues = || std::iter::once(machine).chain(self.pools[machine].iter().copied());
         let mut is_full = false;
         let best = queues().filter_map(|queue| {
@@ -142,6 +172,9 @@ impl Run<'_> {
         self.held[at] += operation.take + operation.leave;
         (self.free[at], self.ends[number as usize]) = (end, end);
         self.placed += 1;
+        if self.chains[at].last() == Some(&number) {
+            self.chains[at].pop();
+        }
         self.events.push(Reverse((end, machine)));
         for link in self.graph.outputs(number) {
             let waits = &mut self.waits[link.operation as usize];

@@ -67,6 +67,7 @@ impl GraphSearch {
             urgencies.push(times.starts);
         }
         urgencies.push(lister.tails.iter().map(|tail| -tail).collect());
+        urgencies.push(lister.group_by_group());
         for rule in lister.plain_rules(&urgencies) {
             if best.0.cost <= self.bound || (best.0 != Score::WORST && stop()) {
                 break;
@@ -98,11 +99,15 @@ enum Preference {
     Frees,
     /// Those that free memory and that another one waits for; those that nothing waits for come last.
     FreesLast,
+    /// Those whose group stays on its machine.
+    Stays,
 }
 
 impl Preference {
+    const ALL: [Self; 4] = [Self::Urgency, Self::Frees, Self::FreesLast, Self::Stays];
+
     fn draw(chance: &mut Chance) -> Self {
-        [Self::Urgency, Self::Frees, Self::FreesLast, Self::FreesLast][chance.below(4)]
+        Self::ALL[chance.below(4)]
     }
 }
 
@@ -182,8 +187,8 @@ struct Lister<'a> {
     mean: f64,
     /// Units of urgency in one of time.
     fine: i64,
-    /// Whether groups may be taken up by any machine of their pool.
-    opens: bool,
+    /// Groups that any machine of their pool may take up.
+    movable: Vec<u32>,
 }
 
 impl<'a> Lister<'a> {
@@ -197,7 +202,7 @@ impl<'a> Lister<'a> {
             tails: graph.tails(),
             mean: sum / count as f64,
             fine: if graph.total_time() < 1 << 50 { FINE } else { 1 },
-            opens: !graph.pools().is_empty(),
+            movable: graph.movable(),
         }
     }
 
@@ -205,9 +210,9 @@ impl<'a> Lister<'a> {
     fn plain_rules(&self, urgencies: &[Vec<i64>]) -> Vec<Plain> {
         let mut rules = Vec::new();
         for urgency in 0..urgencies.len() {
-            for preference in [Preference::Urgency, Preference::Frees, Preference::FreesLast] {
+            for preference in Preference::ALL {
                 for &patience in &PATIENCE {
-                    for open in [false, true].into_iter().take(1 + usize::from(self.opens)) {
+                    for open in [false, true].into_iter().take(1 + usize::from(!self.movable.is_empty())) {
                         rules.push(Plain { urgency, preference, patience, open });
                     }
                 }
@@ -225,6 +230,17 @@ impl<'a> Lister<'a> {
         self.timed(&urgency, rule.patience, self.machines(rule.open))
     }
 
+    /// By operation, when the first of its group comes where each comes after all that it waits for.
+    fn group_by_group(&self) -> Vec<i64> {
+        let mut ranks = vec![i64::MAX; self.graph.groups().len()];
+        let group = |number: u32| self.graph.operation(number).group as usize;
+        for (rank, &number) in (0..).zip(self.graph.topological()) {
+            let own = &mut ranks[group(number)];
+            *own = rank.min(*own);
+        }
+        self.graph.numbers().map(|number| ranks[group(number)]).collect()
+    }
+
     /// What `preference` adds to the urgency of an operation: more than any chain is long.
     fn preferred(&self, preference: Preference, number: u32) -> i64 {
         const MUCH: i64 = 1 << 61;
@@ -233,6 +249,10 @@ impl<'a> Lister<'a> {
         let frees = one.take <= 0 && one.take + one.leave <= 0;
         match preference {
             Preference::Urgency => 0,
+            Preference::Stays => match self.graph.groups()[one.group as usize].pool {
+                NONE => -MUCH,
+                _ => 0,
+            },
             _ if frees && !is_last => -MUCH,
             Preference::FreesLast if is_last => MUCH,
             Preference::Frees if is_last && frees => -MUCH,
@@ -259,7 +279,10 @@ impl<'a> Lister<'a> {
     }
 
     fn timed(&self, urgency: &[i64], patience: i64, machines: Vec<u32>) -> Option<(Score, Orders)> {
-        let orders = schedule(self.graph, &self.needs, Rule { urgency, patience }, machines)?;
+        // With every other patience.
+        let keeps_room = patience % 100 == 0;
+        let rule = Rule { urgency, patience, keeps_room };
+        let orders = schedule(self.graph, &self.needs, rule, machines)?;
         let times = Times::of(self.graph, &orders)?;
         Some((times.score(self.graph, &orders, self.goal), orders))
     }
@@ -301,17 +324,48 @@ impl<'a> Lister<'a> {
         spent
     }
 
-    /// A list schedule by the latest starts of `orders`, some of them shifted.
+    /// A list schedule by the latest starts of `orders`, some of them shifted, with some groups on other machines.
     fn justified(&self, orders: &Orders, patience: i64, chance: &mut Chance) -> Option<(Score, Orders)> {
         let times = Times::of(self.graph, orders)?;
         let end = times.score(self.graph, orders, Goal::Makespan).cost;
         let wide = if chance.below(5) == 0 { 0.0 } else { 6.0 * self.mean * chance.unit() };
+        let mut shift = || (wide * (chance.unit() - 0.5) * self.fine as f64) as i64;
         let mut urgency = times.latest(self.graph, orders, end);
-        for start in &mut urgency {
-            *start = *start * self.fine + (wide * (chance.unit() - 0.5) * self.fine as f64) as i64;
+        urgency.iter_mut().for_each(|start| *start *= self.fine);
+        if self.movable.is_empty() {
+            urgency.iter_mut().for_each(|start| *start += shift());
+        } else {
+            let shifts: Vec<i64> = self.graph.groups().iter().map(|_| 4 * shift()).collect();
+            for (start, one) in urgency.iter_mut().zip(self.graph.operations()) {
+                *start += shifts[one.group as usize];
+            }
         }
-        // Groups stay where these orders have them.
-        self.timed(&urgency, patience, orders.machines.clone())
+        if chance.below(4) == 0 {
+            let preference = Preference::draw(chance);
+            for (number, start) in (0u32..).zip(&mut urgency) {
+                *start += self.preferred(preference, number);
+            }
+        }
+        let mut machines = orders.machines.clone();
+        if !self.movable.is_empty() && chance.below(2) == 0 {
+            self.move_groups(&mut machines, chance);
+        }
+        self.timed(&urgency, patience, machines)
+    }
+
+    /// Takes a group to another machine of its pool, or lets two of a pool change machines; once or twice.
+    fn move_groups(&self, machines: &mut [u32], chance: &mut Chance) {
+        for _ in 0..1 + chance.below(2) {
+            let one = self.movable[chance.below(self.movable.len())] as usize;
+            let pool = self.graph.groups()[one].pool;
+            let other = self.movable[chance.below(self.movable.len())] as usize;
+            if chance.below(2) == 0 && self.graph.groups()[other].pool == pool {
+                machines.swap(one, other);
+            } else {
+                let pool = &self.graph.pools()[pool as usize];
+                machines[one] = pool[chance.below(pool.len())];
+            }
+        }
     }
 
     /// The machines that groups have at first; where they are `open`, any of their pool.
@@ -323,3 +377,6 @@ impl<'a> Lister<'a> {
         self.graph.groups().iter().map(of).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

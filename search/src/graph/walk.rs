@@ -4,7 +4,7 @@
 // Rounding of times does not matter to a search.
 #![allow(clippy::cast_precision_loss)]
 
-use sim::graph::{Goal, Graph, NONE, Orders, Score, Times, spans};
+use sim::graph::{Goal, Graph, NONE, Operation, Orders, Score, Times, spans};
 
 use crate::annealing::{self, Tolerance, Walker};
 use crate::chance::Chance;
@@ -84,11 +84,6 @@ impl<'a> Walk<'a> {
             (Goal::Span, Some(span)) => span[0],
             _ => 0,
         });
-        let is_movable = |group: &u32| {
-            let pool = graph.groups()[*group as usize].pool;
-            pool != NONE && graph.pools()[pool as usize].len() > 1
-        };
-        let groups = 0..u32::try_from(graph.groups().len()).unwrap_or(NONE);
         let is_instant = |number: u32| {
             let outputs = graph.outputs(number);
             graph.operation(number).time == 0
@@ -107,7 +102,7 @@ impl<'a> Walk<'a> {
             marks: Marks::new(count),
             changes: 0,
             joints: Vec::new(),
-            movable: groups.filter(is_movable).collect(),
+            movable: graph.movable(),
             is_checked: graph.numbers().any(is_instant),
             bound,
             weight,
@@ -398,24 +393,41 @@ impl<'a> Walk<'a> {
         let machine = self.machine(number);
         let order = &self.orders.operations[machine as usize];
         let place = self.place[number as usize] as usize;
-        let is_block = chance.below(2) == 0;
-        let block = self.graph.operation(number).block;
-        let same = |&&one: &&u32| is_block && self.graph.operation(one).block == block;
+        let Operation { block, group, .. } = *self.graph.operation(number);
+        let kind = chance.below(4);
+        let same = |&&one: &&u32| {
+            let one = self.graph.operation(one);
+            (kind < 2 && block != NONE && one.block == block) || (kind == 2 && one.group == group)
+        };
         // Those of a block behind it go with it, or those before it.
         let (first, last) = match back {
             true => (place, place + order[place + 1..].iter().take_while(same).count()),
             false => (place - order[..place].iter().rev().take_while(same).count(), place),
         };
-        let block = &order[first..=last];
+        let moved = &order[first..=last];
+        let in_blocks = chance.below(2) == 0;
+        let (mut blocks, mut last_block) = (0, NONE);
+        // Those of a block that follow each other count as one, or each for itself.
+        let mut is_near = |number: u32| {
+            let block = self.graph.operation(number).block;
+            blocks += usize::from(!in_blocks || block == NONE || block != last_block);
+            last_block = block;
+            blocks <= far
+        };
         if back {
-            let passes = |&&one: &&u32| !block.iter().any(|&moved| self.waits(moved, one));
-            let passed = order[..first].iter().rev().take(far).take_while(passes).count();
+            let passes = |one: &&u32| {
+                let one = **one;
+                is_near(one) && !moved.iter().any(|&moved| self.waits(moved, one))
+            };
+            let passed = order[..first].iter().rev().take_while(passes).count();
             (passed > 0).then_some(Turned { machine, low: first - passed, middle: first, high: last })
         } else {
-            let passes = |&&one: &&u32| !block.iter().any(|&moved| self.waits(one, moved));
-            let passed = order[last + 1..].iter().take(far).take_while(passes).count();
-            let high = last + passed;
-            (passed > 0).then_some(Turned { machine, low: first, middle: last + 1, high })
+            let passes = |one: &&u32| {
+                let one = **one;
+                is_near(one) && !moved.iter().any(|&moved| self.waits(one, moved))
+            };
+            let high = last + order[last + 1..].iter().take_while(passes).count();
+            (high > last).then_some(Turned { machine, low: first, middle: last + 1, high })
         }
     }
 

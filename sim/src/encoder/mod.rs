@@ -1,15 +1,11 @@
 //! When passes run where an encoder stands in front of the model: as a part of its chunks ([`Together`]), or as
-//! layers between the slots of any stage ([`EncoderReplay`]).
+//! layers between the slots of any stage ([`EncoderStep`]).
 
-mod linked;
-mod memory;
-mod replay;
+mod step;
 
 use pipeline::{Costs, EncoderRun, Nanos, Pass, Slot, Value};
 
-pub use self::linked::{Linked, LinkedSlot, Need};
-pub use self::memory::held;
-pub use self::replay::EncoderReplay;
+pub use self::step::{Beside, EncoderStep, ModelOrder};
 use crate::timed::Timing;
 
 /// What a stage does for a time.

@@ -238,6 +238,16 @@ impl Graph {
         &self.groups
     }
 
+    /// The groups that more than one machine may run.
+    #[must_use]
+    pub fn movable(&self) -> Vec<u32> {
+        let is_movable = |group: &Group| {
+            group.pool != NONE && self.pools[group.pool as usize].len() > 1
+        };
+        let groups = (0u32..).zip(&self.groups);
+        groups.filter(|one| is_movable(one.1)).map(|one| one.0).collect()
+    }
+
     /// By pool, the machines that may run its groups.
     #[must_use]
     pub fn pools(&self) -> &[Vec<u32>] {

@@ -45,7 +45,8 @@ pub struct Times {
 }
 
 impl Times {
-    /// The earliest starts of all operations in `orders`; none if they wait for each other, or one is missing.
+    /// The earliest starts of all operations in `orders`; none if they wait for each other, or one is missing or
+    /// there twice.
     #[must_use]
     pub fn of(graph: &Graph, orders: &Orders) -> Option<Self> {
         let count = graph.operations().len();
@@ -60,6 +61,14 @@ impl Times {
                 after[pair[0] as usize] = pair[1];
                 waits[pair[1] as usize] += 1;
             }
+        }
+        let mut is_placed = vec![false; count];
+        for &number in orders.operations.iter().flatten() {
+            is_placed[number as usize] = true;
+        }
+        let placed = orders.operations.iter().map(Vec::len).sum::<usize>();
+        if placed != count || is_placed.contains(&false) {
+            return None;
         }
         let firsts = orders.operations.iter().filter_map(|order| order.first().copied());
         times.walk.extend(firsts.filter(|&number| waits[number as usize] == 0));
