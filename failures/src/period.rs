@@ -27,8 +27,7 @@ fn ends(graph: &Graph, times: &Times, orders: &Orders, (from, count): (u32, usiz
     let mut ends = vec![NO_PATH; graph.operations().len()];
     for &number in &times.walk {
         let machine = orders.machine(graph, number);
-        let released =
-            if graph.machines()[machine as usize].flush == from { 0 } else { NO_PATH };
+        let released = if graph.machines()[machine as usize].flush == from { 0 } else { NO_PATH };
         let before = match times.before[number as usize] {
             NONE => NO_PATH,
             before => ends[before as usize],

@@ -11,8 +11,12 @@ use crate::error::FailureError;
 use crate::period::period;
 use crate::pipelines::{Pipelines, Rerouted};
 
-/// Passes that are placed or timed in one search at effort 1, over all orders.
-const STEPS: u64 = 6_000_000;
+/// Passes that are placed or timed in one search at effort 1, over all orders: so many, and more for each pass.
+const STEPS: u64 = 4_000_000;
+/// See [`STEPS`].
+const STEPS_EACH: u64 = 2_000;
+/// No search at effort 1 takes more.
+const MOST_STEPS: u64 = 30_000_000;
 /// The seed of all searches.
 const SEED: u64 = 0;
 
@@ -97,12 +101,14 @@ impl Pipelines<'_> {
         check_memory(graph)?;
         let bound = bound(self, &dead, how.split);
         let start = rerouted.inserted(&self.starts(how.split)?);
+        let steps = STEPS_EACH.saturating_mul(graph.operations().len() as u64);
+        let steps = steps.saturating_add(STEPS).min(MOST_STEPS).saturating_mul(how.effort);
         let searched = |goal: Goal, least: Nanos, start: &Orders| {
             let search = GraphSearch {
                 goal,
                 bound: signed(least.0) - signed(self.optimizer.0),
                 seed: SEED,
-                steps: STEPS.saturating_mul(how.effort),
+                steps,
             };
             let found = search.run(graph, std::slice::from_ref(start), stop);
             found.map(|(_, orders)| orders).ok_or_else(|| no_order(graph))

@@ -63,9 +63,7 @@ pub use costs::{
     Change, Collectives, Costs, Footprint, Footprints, Hops, MicrobatchWork, PassTimes, ShardTimes,
     Work, check_sum,
 };
-pub use encoder::{
-    Encoder, EncoderKind, EncoderRun, MAX_ENCODER_LAYERS,
-};
+pub use encoder::{Encoder, EncoderKind, EncoderRun, MAX_ENCODER_LAYERS};
 pub use family::{
     About, Choice, Chunks, Family, InTorch, LeftOut, LimitUse, ROUND_TRIPS, Semantics,
     copied_in_turn, interleaved_group,

@@ -8,8 +8,8 @@ use question::Diagnostic;
 use question::encoder::EncoderKeys;
 use question::sheet::Sheet;
 use search::encoder::{EncoderPlace, place_encoder, search_encoder};
-use sim::encoder::{Beside, ModelOrder};
 use serde::Deserialize;
+use sim::encoder::{Beside, ModelOrder};
 
 use super::cell::{Basis, Cell, Figure, half_digit, ratio_rounding};
 use super::check::{Check, Evidence};

@@ -8,9 +8,7 @@ use pipeline::{
 use planning::encoder::{Asked, EncoderQuestion, asked};
 use question::encoder::{EncoderKeys, EncoderPlacement};
 use question::{Context, Diagnostic};
-use search::encoder::{
-    EncoderPlace, FoundEncoder, encoder_bound, place_encoder, search_encoder,
-};
+use search::encoder::{EncoderPlace, FoundEncoder, encoder_bound, place_encoder, search_encoder};
 use serde::Serialize;
 use sim::encoder::{Beside, EncoderTimeline, ModelOrder};
 

@@ -194,9 +194,8 @@ proptest! {
 fn least_step(problem: &Problem, schedule: &Schedule, encoder: &Encoder) -> Nanos {
     let step = EncoderStep::new(&beside(problem, schedule, encoder), ModelOrder::Kept).unwrap();
     let mut orders = step.graph.orders_by(|&number| number);
-    let is_slot = |number: &u32| {
-        matches!(step.operations[*number as usize], EncoderOperation::Slot(_))
-    };
+    let is_slot =
+        |number: &u32| matches!(step.operations[*number as usize], EncoderOperation::Slot(_));
     orders.operations.iter_mut().for_each(|order| order.retain(is_slot));
     let layers: Vec<u32> = step.graph.numbers().filter(|number| !is_slot(number)).collect();
     let mut best = Nanos(u64::MAX);
@@ -213,7 +212,8 @@ fn extend(step: &EncoderStep, layers: &[u32], orders: &Orders, best: &mut Nanos)
         return;
     };
     let group = step.graph.operation(layer).group as usize;
-    let is_first = step.graph.numbers().find(|&one| step.graph.operation(one).group as usize == group);
+    let is_first =
+        step.graph.numbers().find(|&one| step.graph.operation(one).group as usize == group);
     for stage in 0..orders.operations.len() {
         if is_first != Some(layer) && orders.machines[group] as usize != stage {
             continue;

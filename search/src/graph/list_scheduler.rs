@@ -62,9 +62,8 @@ pub(super) fn schedule(
             members.iter().for_each(|&machine| pools[machine as usize].push(machines + pool));
         }
     }
-    let waits = graph.numbers().map(|number| {
-        u32::try_from(graph.inputs(number).len()).unwrap_or(NONE)
-    });
+    let waits =
+        graph.numbers().map(|number| u32::try_from(graph.inputs(number).len()).unwrap_or(NONE));
     let mut run = Run {
         graph,
         needs,
@@ -150,9 +149,8 @@ impl Run<'_> {
         let operation = self.graph.operation(key.1);
         let gives = operation.take + operation.leave < 0;
         let patience = i128::from(operation.time) * i128::from(self.rule.patience);
-        let is_better = |&(_, other): &(i64, u32)| {
-            self.rule.urgency[other as usize] < key.0 && fits(other)
-        };
+        let is_better =
+            |&(_, other): &(i64, u32)| self.rule.urgency[other as usize] < key.0 && fits(other);
         let soon = |&(time, _): &(i64, u32)| i128::from(time - now) * 100 < patience;
         // What frees memory that another one lacks does not wait.
         let waits = patience > 0

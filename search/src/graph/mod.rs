@@ -19,7 +19,7 @@ const ROUNDS: u64 = 9;
 const ANNEALING: [(f64, f64, f64); CHAINS] =
     [(0.05, 0.01, 0.1), (0.3, 0.02, 0.3), (0.1, 0.01, 1.0), (1.0, 0.05, 0.1)];
 /// How long operations wait for more urgent ones, in hundredths of their time.
-const PATIENCE: [i64; 4] = [0, 50, 100, 30];
+const PATIENCE: [i64; 5] = [0, 30, 50, 100, 250];
 /// What placing an operation takes, in operations that are timed again.
 const LIST: u64 = 8;
 /// By so much urgencies are finer than times, where no step takes longer than 2^50 units.
@@ -54,7 +54,12 @@ impl GraphSearch {
         Some((Score { cost: cost * unit, sum: sum.saturating_mul(unit) }, orders))
     }
 
-    fn in_units(&self, graph: &Graph, starts: &[Orders], stop: Stop<'_>) -> Option<(Score, Orders)> {
+    fn in_units(
+        &self,
+        graph: &Graph,
+        starts: &[Orders],
+        stop: Stop<'_>,
+    ) -> Option<(Score, Orders)> {
         let lister = Lister::new(graph, self.goal);
         let mut best = (Score::WORST, Orders::default());
         let mut urgencies = Vec::new();
@@ -212,7 +217,9 @@ impl<'a> Lister<'a> {
         for urgency in 0..urgencies.len() {
             for preference in Preference::ALL {
                 for &patience in &PATIENCE {
-                    for open in [false, true].into_iter().take(1 + usize::from(!self.movable.is_empty())) {
+                    for open in
+                        [false, true].into_iter().take(1 + usize::from(!self.movable.is_empty()))
+                    {
                         rules.push(Plain { urgency, preference, patience, open });
                     }
                 }
@@ -272,7 +279,8 @@ impl<'a> Lister<'a> {
         let each = each / self.graph.groups().len().max(1) as f64;
         let of = |number: u32| {
             let one = self.graph.operation(number);
-            let own = group * f64::from(one.group) * each - tail * self.tails[number as usize] as f64;
+            let own =
+                group * f64::from(one.group) * each - tail * self.tails[number as usize] as f64;
             self.preferred(preference, number) + ((own + shift(number)) * self.fine as f64) as i64
         };
         self.graph.numbers().map(of).collect()
@@ -300,10 +308,10 @@ impl<'a> Lister<'a> {
                 0 if turn.round == 0 => {
                     let tail = chance.unit();
                     let group = chance.unit() * 3.0;
-                    let wide = if chance.below(3) == 0 { 0.0 } else { chance.unit() * 4.0 * self.mean };
-                    let urgency = self.urgency((tail, group), Preference::draw(chance), |_| {
-                        wide * chance.unit()
-                    });
+                    let wide =
+                        if chance.below(3) == 0 { 0.0 } else { chance.unit() * 4.0 * self.mean };
+                    let urgency = self
+                        .urgency((tail, group), Preference::draw(chance), |_| wide * chance.unit());
                     let machines = self.machines(chance.below(2) == 0);
                     self.timed(&urgency, patience, machines)
                 }
@@ -325,7 +333,12 @@ impl<'a> Lister<'a> {
     }
 
     /// A list schedule by the latest starts of `orders`, some of them shifted, with some groups on other machines.
-    fn justified(&self, orders: &Orders, patience: i64, chance: &mut Chance) -> Option<(Score, Orders)> {
+    fn justified(
+        &self,
+        orders: &Orders,
+        patience: i64,
+        chance: &mut Chance,
+    ) -> Option<(Score, Orders)> {
         let times = Times::of(self.graph, orders)?;
         let end = times.score(self.graph, orders, Goal::Makespan).cost;
         let wide = if chance.below(5) == 0 { 0.0 } else { 6.0 * self.mean * chance.unit() };

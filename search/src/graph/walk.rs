@@ -165,26 +165,32 @@ impl<'a> Walk<'a> {
         self.orders.operations[self.machine(number) as usize].get(place).copied()
     }
 
-    /// When all that `number` waits for from other operations is there.
+    /// When all that `number` waits for is there: what comes before it on its machine, without a lag, needs no look.
     #[inline]
     fn arrival(&self, number: u32) -> i64 {
         let machine = self.machine(number);
         let mut at = 0;
         for link in self.graph.inputs(number) {
-            let lag = self.graph.lag(link, self.machine(link.operation), machine);
-            at = at.max(self.end[link.operation as usize] + lag);
+            let from = self.machine(link.operation);
+            let lag = self.graph.lag(link, from, machine);
+            if from != machine || lag > 0 {
+                at = at.max(self.end[link.operation as usize] + lag);
+            }
         }
         at
     }
 
-    /// The longest chain behind the end of `number`, through what waits for it.
+    /// The longest chain behind the end of `number`, through what waits for it elsewhere or with a lag.
     #[inline]
     fn onward(&self, number: u32) -> i64 {
         let machine = self.machine(number);
         let mut longest = NEVER;
         for link in self.graph.outputs(number) {
-            let lag = self.graph.lag(link, machine, self.machine(link.operation));
-            longest = longest.max(self.rest[link.operation as usize] + lag);
+            let to = self.machine(link.operation);
+            let lag = self.graph.lag(link, machine, to);
+            if to != machine || lag > 0 {
+                longest = longest.max(self.rest[link.operation as usize] + lag);
+            }
         }
         longest
     }
@@ -221,11 +227,11 @@ impl<'a> Walk<'a> {
     fn find_ends(&mut self, changed: impl Iterator<Item = u32>) -> bool {
         changed.for_each(|number| self.marks.mark(number as usize));
         let graph = self.graph;
-        let most = 2 * graph.operations().len();
+        // In another order than that of their times, operations may be timed several times.
+        let most = 4 * graph.operations().len() + 64;
         while let Some(number) = self.marks.take(Toward::End) {
             let number = u32::try_from(number).unwrap_or(NONE);
-            let end =
-                self.free(number).max(self.arrival(number)) + graph.operation(number).time;
+            let end = self.free(number).max(self.arrival(number)) + graph.operation(number).time;
             let before = std::mem::replace(&mut self.end[number as usize], end);
             if end == before {
                 continue;
@@ -239,7 +245,8 @@ impl<'a> Walk<'a> {
                 self.marks.mark(next as usize);
             }
             for link in graph.outputs(number) {
-                let start = self.end[link.operation as usize] - graph.operation(link.operation).time;
+                let start =
+                    self.end[link.operation as usize] - graph.operation(link.operation).time;
                 let lag = graph.lag(link, machine, self.machine(link.operation));
                 if end + lag > start || before + lag == start {
                     self.marks.mark(link.operation as usize);
@@ -269,8 +276,7 @@ impl<'a> Walk<'a> {
         while let Some(number) = self.marks.take(Toward::Begin) {
             self.steps += 1;
             let number = u32::try_from(number).unwrap_or(NONE);
-            let rest =
-                self.behind(number).max(self.onward(number)) + graph.operation(number).time;
+            let rest = self.behind(number).max(self.onward(number)) + graph.operation(number).time;
             let old = std::mem::replace(&mut self.rest[number as usize], rest);
             if old == rest {
                 continue;
@@ -283,7 +289,8 @@ impl<'a> Walk<'a> {
                 self.marks.mark(before as usize);
             }
             for link in graph.inputs(number) {
-                let tail = self.rest[link.operation as usize] - graph.operation(link.operation).time;
+                let tail =
+                    self.rest[link.operation as usize] - graph.operation(link.operation).time;
                 let lag = graph.lag(link, self.machine(link.operation), machine);
                 if rest + lag > tail || old + lag == tail {
                     self.marks.mark(link.operation as usize);
@@ -420,7 +427,12 @@ impl<'a> Walk<'a> {
                 is_near(one) && !moved.iter().any(|&moved| self.waits(moved, one))
             };
             let passed = order[..first].iter().rev().take_while(passes).count();
-            (passed > 0).then_some(Turned { machine, low: first - passed, middle: first, high: last })
+            (passed > 0).then_some(Turned {
+                machine,
+                low: first - passed,
+                middle: first,
+                high: last,
+            })
         } else {
             let passes = |one: &&u32| {
                 let one = **one;
@@ -480,7 +492,7 @@ impl<'a> Walk<'a> {
                 && operation.take + operation.leave < 0
                 && !order[low..at].iter().any(|&one| self.waits(order[at], one))
         };
-        let at = (low + 1..order.len().min(high + FAR)).find(frees)?;
+        let at = (high + 1..order.len().min(high + FAR)).find(frees)?;
         Some(Turned { machine, low, middle: at, high: at })
     }
 
@@ -490,20 +502,18 @@ impl<'a> Walk<'a> {
         let group = self.movable[chance.below(self.movable.len())];
         let pool = &graph.pools()[graph.groups()[group as usize].pool as usize];
         let from = self.orders.machines[group as usize];
-        let mut to = pool[chance.below(pool.len())];
         let mut moves = Vec::new();
-        if chance.below(2) == 0 {
-            let other = self.movable[chance.below(self.movable.len())];
-            let same = graph.groups()[other as usize].pool == graph.groups()[group as usize].pool;
-            if !same {
-                return None;
-            }
-            to = self.orders.machines[other as usize];
+        let other = self.movable[chance.below(self.movable.len())];
+        let is_of_pool = graph.groups()[other as usize].pool == graph.groups()[group as usize].pool;
+        let there = self.orders.machines[other as usize];
+        let to = if is_of_pool && there != from && chance.below(2) == 0 {
             moves.push((other, from));
-        }
-        if to == from {
-            return None;
-        }
+            there
+        } else {
+            // Any but its own.
+            let at = pool.iter().position(|&one| one == from)?;
+            pool[(at + 1 + chance.below(pool.len() - 1)) % pool.len()]
+        };
         moves.push((group, to));
         let old = [from, to];
         let old = old.map(|one| (one, self.orders.operations[one as usize].clone())).to_vec();
@@ -572,9 +582,13 @@ impl<'a> Walk<'a> {
                 for (machine, _) in orders {
                     all.extend_from_slice(&self.orders.operations[*machine as usize]);
                 }
-                let moved: Vec<u32> = all.iter().copied().filter(|&number| {
-                    groups.iter().any(|one| one.0 == self.graph.operation(number).group)
-                }).collect();
+                let moved: Vec<u32> = all
+                    .iter()
+                    .copied()
+                    .filter(|&number| {
+                        groups.iter().any(|one| one.0 == self.graph.operation(number).group)
+                    })
+                    .collect();
                 for number in moved {
                     let links = match toward {
                         Toward::End => self.graph.outputs(number),

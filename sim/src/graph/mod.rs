@@ -120,7 +120,11 @@ struct Links {
 }
 
 impl Links {
-    fn new(count: usize, dependencies: &[Dependency], end: impl Fn(&Dependency) -> (u32, u32)) -> Self {
+    fn new(
+        count: usize,
+        dependencies: &[Dependency],
+        end: impl Fn(&Dependency) -> (u32, u32),
+    ) -> Self {
         let mut first = vec![0u32; count + 1];
         dependencies.iter().for_each(|one| first[end(one).0 as usize + 1] += 1);
         for at in 0..count {
@@ -241,9 +245,8 @@ impl Graph {
     /// The groups that more than one machine may run.
     #[must_use]
     pub fn movable(&self) -> Vec<u32> {
-        let is_movable = |group: &Group| {
-            group.pool != NONE && self.pools[group.pool as usize].len() > 1
-        };
+        let is_movable =
+            |group: &Group| group.pool != NONE && self.pools[group.pool as usize].len() > 1;
         let groups = (0u32..).zip(&self.groups);
         groups.filter(|one| is_movable(one.1)).map(|one| one.0).collect()
     }
