@@ -13,6 +13,9 @@ pub const MAX_PASSES: usize = 4_000_000;
 /// numbered in 16 bits.
 pub const MAX_CHUNKS_PER_STAGE: u16 = u16::MAX / 8;
 
+/// The largest number of chunks per stage where passes overlap: every pair of two of them has a duration in a table.
+pub const MAX_PAIRED_CHUNKS: u16 = 64;
+
 /// The largest sum of the durations of all passes and hops, 4.6 years: weighted sums of times still
 /// fit into 64 bits.
 pub const MAX_TIME: Nanos = Nanos(u64::MAX / 128);
@@ -34,8 +37,7 @@ pub enum SearchError {
     TooManyChunks(u16),
     /// Chunks that communicate have more per stage than pairs of them are searched for.
     #[error(
-        "{0} chunks per stage are too many to search where passes overlap: at most {most}",
-        most = crate::overlapped::MAX_CHUNKS
+        "{0} chunks per stage are too many to search where passes overlap: at most {MAX_PAIRED_CHUNKS}"
     )]
     TooManyPairs(u16),
     /// Chunks recompute, and their passes overlap.

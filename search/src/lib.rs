@@ -36,6 +36,7 @@ pub mod bounds;
 mod annealing;
 mod chain;
 mod chance;
+mod check;
 mod climb;
 mod compiled_instance;
 pub mod encoder;
@@ -50,11 +51,13 @@ mod list_scheduler;
 mod local;
 mod marks;
 mod microbatch_order;
+mod nominal;
 mod on_hardware;
 mod overlapped;
 mod rounds;
 mod run;
 mod running;
+mod search;
 mod side_by_side;
 mod start;
 mod timing;
@@ -66,7 +69,10 @@ mod unequal;
 pub const NAME: &str = "zb-auto";
 
 pub use climb::{Evaluation, Evaluator, SIDE_BY_SIDE, climb};
-pub use error::{MAX_CHUNKS_PER_STAGE, MAX_PASSES, MAX_PASSES_UNDER_NOISE, MAX_TIME, SearchError};
+pub use error::{
+    MAX_CHUNKS_PER_STAGE, MAX_PAIRED_CHUNKS, MAX_PASSES, MAX_PASSES_UNDER_NOISE, MAX_TIME,
+    SearchError,
+};
 pub use found::{Effort, Found, Phase, Progress};
 pub use graph::GraphSearch;
 pub use instance::{Instance, Objective};
@@ -79,8 +85,8 @@ pub use on_hardware::{
     ArgumentOnHardware, BoundOnHardware, Figure, FiguresOnHardware, FoundOnHardware, OnHardware,
     idle_link_times, search_on_hardware, where_no_link_is_shared,
 };
-pub use run::search;
 pub use running::Running;
+pub use search::search;
 pub use start::Published;
 pub use under_noise::{
     BoundUnderNoise, Difference, FoundUnderNoise, HeldOut, HeldOutOrders, Statistic, UnderNoise,

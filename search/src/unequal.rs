@@ -4,12 +4,13 @@ use pipeline::{MicrobatchWork, Nanos, Schedule};
 use sim::Replay;
 
 use crate::bounds::{self, Bound};
+use crate::check::passes;
 use crate::compiled_instance::CompiledInstance;
 use crate::error::SearchError;
 use crate::found::{Effort, Found, Progress};
 use crate::instance::Instance;
 use crate::microbatch_order::{order_microbatches, starts};
-use crate::run::{passes, run};
+use crate::run::run;
 use crate::side_by_side::Stop;
 use crate::start::{self, Published, Starts};
 use crate::timing::Clock;

@@ -3,7 +3,7 @@
 use pipeline::Bytes;
 use thiserror::Error;
 
-use crate::Instance;
+use crate::instance::Instance;
 
 /// A limit under which no order runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]

@@ -4,7 +4,7 @@
 use pipeline::{Footprint, Nanos, PassTimes, Placement};
 
 use super::knapsack_bound::{ItemType, knapsack_bound};
-use crate::{Instance, Objective};
+use crate::instance::{Instance, Objective};
 
 /// One chunk of a stage.
 #[derive(Clone, Copy)]

@@ -7,9 +7,9 @@
 use pipeline::overlap::{Overlap, Part, Stream};
 use pipeline::{Kind, Nanos, Pass, PassTimes, Placement, Slot};
 
+use super::argument::{Argument, Bound, highest};
 use super::knapsack_bound::{ItemType, knapsack_bound};
-use super::{Argument, Bound, highest};
-use crate::{Instance, Objective};
+use crate::instance::{Instance, Objective};
 
 /// The work of one microbatch on a stage, on one stream.
 #[derive(Clone, Copy, Default)]

@@ -2,7 +2,7 @@
 
 use pipeline::{Costs, Nanos, Pass, Placement, Shape};
 
-use super::{Argument, Bound, highest};
+use super::argument::{Argument, Bound, highest};
 use crate::instance::{Instance, Objective};
 
 /// No order of passes of `instance`, whose microbatches may differ, has a lower cost, without a memory limit or with

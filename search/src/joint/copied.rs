@@ -12,11 +12,12 @@ use pipeline::{
 use sim::{Details, Replay, Simulation};
 
 use crate::bounds::{self, Bound, Proof};
+use crate::check;
 use crate::compiled_instance::CompiledInstance;
 use crate::error::SearchError;
 use crate::found::Found;
 use crate::instance::Instance;
-use crate::run::{self, search_within};
+use crate::run::search_within;
 use crate::start::{self, Published, Starts};
 
 /// For how many round trips an activation must be able to stay away, in the plans that are tried.
@@ -234,7 +235,7 @@ impl<'a> Copied<'a> {
             Footprint { until_backward, ..own }
         });
         let least = bounds::smallest_limit(&proxy);
-        if let Err(SearchError::Infeasible(_)) = run::check(&proxy) {
+        if let Err(SearchError::Infeasible(_)) = check::check(&proxy) {
             let lacking = least.iter().zip(limits.by_stage());
             let lacking = lacking.map(|(least, limit)| least.0.saturating_sub(limit.0));
             self.lacks = self.lacks.min(lacking.fold(0, u64::saturating_add));

@@ -30,7 +30,7 @@ use crate::chance::Chance;
 use crate::error::SearchError;
 use crate::found::{Effort, Found, Phase, Progress};
 use crate::instance::Instance;
-use crate::run::search;
+use crate::search::search;
 use crate::side_by_side::Stop;
 use crate::start::Starts;
 
@@ -371,7 +371,7 @@ impl<'a> Outer<'a> {
             return Ok(Some(found));
         }
         let bound = crate::bounds::best(&relaxed(instance, &hosted));
-        let steps = effort.steps(crate::run::passes(instance));
+        let steps = effort.steps(crate::check::passes(instance));
         let copied = Copied::of((instance, &hosted), bound, TURNS[1]);
         let Outcome::Found(mut found) = copied.search((effort.seed, steps), self.stop)? else {
             return Ok(None);

@@ -5,10 +5,11 @@ use pipeline::Nanos;
 use super::Choice;
 use super::copied::{Copied, Outcome, TURNS, relaxed};
 use crate::bounds;
+use crate::check;
 use crate::error::SearchError;
 use crate::found::Found;
 use crate::instance::Instance;
-use crate::run::{self, search_within};
+use crate::run::search_within;
 use crate::start::Starts;
 
 /// Number of times that each pass is placed or timed where a choice is tried.
@@ -67,7 +68,7 @@ pub(super) fn try_choice(
 ) -> Result<Tried, SearchError> {
     let copies = hosted.iter().any(|hosted| *hosted);
     let least = if copies { relaxed(&instance, hosted) } else { instance.clone() };
-    match run::check(&least) {
+    match check::check(&least) {
         Ok(()) => {}
         Err(SearchError::Infeasible(_)) => {
             return Ok(Tried { worth: Worth::Lacks(lacking(&least)), choice });
@@ -78,7 +79,7 @@ pub(super) fn try_choice(
     if known.is_some_and(|known| bound.cost >= known) {
         return Ok(Tried { choice, worth: Worth::Bounded });
     }
-    let steps = effort.saturating_mul(run::passes(&instance) as u64);
+    let steps = effort.saturating_mul(check::passes(&instance) as u64);
     let found = match copies {
         false => search_within(&instance, (bound, starts), (seed, steps), stop)?,
         true => {

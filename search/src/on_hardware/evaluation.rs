@@ -57,7 +57,7 @@ impl climb::Evaluator for Evaluator<'_> {
 
     fn passes(&self) -> u64 {
         let steps = u64::from(self.on.hardware.steps);
-        (crate::run::passes(self.instance) as u64).saturating_mul(steps)
+        (crate::check::passes(self.instance) as u64).saturating_mul(steps)
     }
 
     /// Whether the order fits its devices; true without a run where the best order so far does not.

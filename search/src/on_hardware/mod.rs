@@ -33,7 +33,7 @@ use crate::climb::climb;
 use crate::error::SearchError;
 use crate::found::{Effort, Found, Phase, Progress};
 use crate::instance::Instance;
-use crate::run::search;
+use crate::search::search;
 use crate::side_by_side::Stop;
 
 /// How often the proxy is fitted anew.
@@ -166,7 +166,7 @@ fn check(instance: &Instance, on: &OnHardware<'_>) -> Result<(), SearchError> {
         return Err(SearchError::OverlappedOnHardware);
     }
     let steps = on.hardware.steps;
-    let passes = (crate::run::passes(instance) as u64).saturating_mul(u64::from(steps));
+    let passes = (crate::check::passes(instance) as u64).saturating_mul(u64::from(steps));
     if passes > MAX_RUN {
         let error = EngineError::TooManyPasses { steps, passes };
         return Err(SearchError::OnHardware(error.into()));

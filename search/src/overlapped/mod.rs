@@ -12,17 +12,15 @@ use pipeline::Schedule;
 use self::changes::Pairs;
 use self::list_scheduler::Policy;
 use self::slots::{Clock, Doing, Slots, Table};
-use crate::Instance;
 use crate::annealing::{self, Cooling};
 use crate::bounds::{Bound, Proof};
 use crate::chance::Chance;
 use crate::error::SearchError;
 use crate::found::{Found, Progress, nanos};
+use crate::instance::Instance;
 use crate::side_by_side::{CHAINS, SideBySide, Stop, Strategy, Turn, keep_better};
 use crate::start::{self, Published};
 use crate::timing::Score;
-
-pub(crate) use self::slots::MAX_CHUNKS;
 
 /// Number of slots that are timed in the time in which another search places or times one pass.
 const QUICK: u64 = 30;
@@ -54,7 +52,7 @@ struct Overlapped {
     limit: Option<u64>,
 }
 
-/// Searches as [`search`](crate::search) does, for an instance whose passes communicate, until so many passes could be
+/// Searches the cheapest order for an instance whose passes communicate, until so many passes could be
 /// placed or timed.
 ///
 /// # Errors

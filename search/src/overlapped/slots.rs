@@ -2,12 +2,9 @@
 
 use pipeline::{Order, Pass, Schedule, Slot};
 
-use crate::Instance;
 use crate::compiled_instance::{CompiledInstance, NONE};
+use crate::instance::Instance;
 use crate::timing::{self, Score};
-
-/// The most chunks per stage: every pair of two of them has a duration in a table.
-pub(crate) const MAX_CHUNKS: u16 = 64;
 
 /// The work of one slot: an F, a B or a whole backward, a pair of these, or a W. Chunks are numbered by
 /// their place on the stage; the k-th slot with F of a chunk is that of microbatch k, and so on.

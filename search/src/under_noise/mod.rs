@@ -35,7 +35,7 @@ use crate::compiled_instance::CompiledInstance;
 use crate::error::{MAX_PASSES_UNDER_NOISE, SearchError};
 use crate::found::{Effort, Found, Phase, Progress};
 use crate::instance::Instance;
-use crate::run::search;
+use crate::search::search;
 use crate::side_by_side::{CHAINS, SideBySide, Stop, Strategy, Turn};
 
 /// A search under noise: the noise, the objective and the starting orders.

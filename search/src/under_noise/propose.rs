@@ -11,7 +11,7 @@ use crate::compiled_instance::CompiledInstance;
 use crate::error::SearchError;
 use crate::found::{Effort, Found, Progress};
 use crate::instance::Instance;
-use crate::run::search;
+use crate::search::search;
 use crate::side_by_side::Stop;
 use crate::start;
 use crate::timing::Clock;

@@ -39,8 +39,8 @@ use self::passes::{NEVER, Passes};
 use self::prefixes::Prefixes;
 use self::propagate::{End, Propagation};
 use self::state::Windows;
-use super::{Argument, Bound};
-use crate::Instance;
+use super::argument::{Argument, Bound};
+use crate::instance::Instance;
 
 /// A head that refutations of prefixes have raised: in no order does the pass start sooner.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -2,7 +2,7 @@
 
 use pipeline::{Footprint, Kind, Pass, Placement};
 
-use crate::{Instance, Objective};
+use crate::instance::{Instance, Objective};
 
 /// The kinds of passes in the order of the lanes of a chunk; R only where a chunk recomputes.
 const KINDS: [Kind; 4] = [Kind::F, Kind::B, Kind::W, Kind::R];

@@ -7,7 +7,7 @@ use pipeline::{
 use serde::Deserialize;
 use sim::Replay;
 
-use super::best;
+use crate::bounds::best;
 use crate::{Instance, Objective};
 
 const TABLE5: &str = scenarios::PAPER.text("table5.toml");

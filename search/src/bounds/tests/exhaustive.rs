@@ -9,7 +9,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use sim::Replay;
 
-use super::{Prover, all, best, check_limits, of_one_stage, smallest_limit};
+use crate::bounds::{Prover, all, best, check_limits, of_one_stage, smallest_limit};
 use crate::{Effort, Found, Instance, Objective, search};
 
 /// As many orders of the whole pipeline are tried, at most.

@@ -1,0 +1,2 @@
+mod exhaustive;
+mod paper;

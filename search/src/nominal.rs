@@ -1,0 +1,199 @@
+//! The search of an order by the nominal times: lower bounds, published orders, then chains of list scheduling and local
+//! search in rounds.
+
+use pipeline::Schedule;
+
+use crate::bounds::{Bound, Proof, Prover};
+use crate::chain::Chain;
+use crate::compiled_instance::CompiledInstance;
+use crate::error::SearchError;
+use crate::found::{Effort, Found, Progress, nanos};
+use crate::instance::Instance;
+use crate::rounds::{Move, Origin, Rounds, annealing};
+use crate::side_by_side::{CHAINS, SideBySide, Stop, Strategy, Turn, keep_better};
+use crate::start::{self, Named, Published, Starts};
+use crate::timing::{Clock, Score};
+
+/// Steps of proofs by windows that are allowed at once.
+const FIRST_PROOFS: u64 = 4_000_000;
+
+/// The same for a small pipeline, of which [`Prover::is_small`]: there they mostly end the search.
+const SMALL_PROOFS: u64 = 16_000_000;
+
+/// Beyond the default effort, so many steps of proofs are allowed for each step of the search; up to it, one.
+const PROOFS: u64 = 2;
+
+/// Searches `instance`, whose passes do not overlap, until `total` passes are placed or timed, with proofs if there is a
+/// `progress`, from `known_order` on, too.
+pub(crate) fn search(
+    instance: &Instance,
+    (mut bound, starts): (Bound, Starts),
+    known_order: Option<&Schedule>,
+    (seed, total): (u64, u64),
+    mut progress: Option<impl FnMut(Progress)>,
+    stop: Stop<'_>,
+) -> Result<Found, SearchError> {
+    let compiled = CompiledInstance::of(instance);
+    let (mut nominal, known) = Nominal::begin((instance, &compiled), (bound, starts), total);
+    nominal.start_from(known_order);
+    let chain = |number| Chain::new(&compiled, seed, number);
+    let mut search = SideBySide::new(nominal, total, chain);
+    let proves = progress.is_some();
+    let mut tell = |search: &SideBySide<Nominal<'_>, Chain>, bound: Bound| {
+        if let Some(progress) = &mut progress {
+            let (cost, of) = (search.strategy.best.0.cost, search.limit());
+            progress(Progress::nominal(nanos(cost), bound.cost, (search.done, of)));
+        }
+    };
+    tell(&search, bound);
+    let mut prover = None;
+    let interrupted = search.run(stop, |search| {
+        if proves {
+            bound = prove(search, instance, (&mut prover, bound), stop);
+        }
+        tell(search, bound);
+    });
+    let proof = prover.map(Prover::proof).unwrap_or_default();
+    search.strategy.found(instance, known, (bound, proof), interrupted)
+}
+
+/// The bound that is proved after a round of `search`, which has `bound` by then.
+fn prove(
+    search: &mut SideBySide<Nominal<'_>, Chain>,
+    instance: &Instance,
+    (prover, bound): (&mut Option<Prover>, Bound),
+    stop: Stop<'_>,
+) -> Bound {
+    let best = search.strategy.best.0.cost;
+    if prover.is_none() && (!search.is_over() || best > search.strategy.proved) {
+        *prover = Prover::of(instance, bound.cost);
+    }
+    let Some(prover) = prover else { return bound };
+    let first = if prover.is_small() { SMALL_PROOFS } else { FIRST_PROOFS };
+    let once = Effort::default().steps(search.strategy.compiled.passes());
+    let allowed = first.saturating_add(proof_steps(search.done, once));
+    prover.prove(nanos(best), allowed, stop);
+    let bound = prover.bound().unwrap_or(bound);
+    let proved = &mut search.strategy.proved;
+    *proved = i64::try_from(bound.cost.0).unwrap_or(*proved);
+    bound
+}
+
+/// How many more steps of proofs are allowed after so many of the search, of which the default effort has `once`.
+fn proof_steps(done: u64, once: u64) -> u64 {
+    let more = done.saturating_sub(once).saturating_mul(PROOFS);
+    done.min(once).saturating_add(more)
+}
+
+/// The search of an order by the nominal times.
+struct Nominal<'a> {
+    compiled: &'a CompiledInstance,
+    /// The same instance with time reversed.
+    reversed: CompiledInstance,
+    /// Lower bound by closed-form arguments: moves aim at costs between it and the best. Bounds proved by windows do
+    /// not change the moves.
+    goal: i64,
+    /// No order costs less.
+    proved: i64,
+    best: (Score, Vec<u16>),
+    rounds: Rounds,
+}
+
+/// The published orders that fit, and the cheapest of those without a sequence.
+type Known = (Vec<Published>, Option<Named>);
+
+impl<'a> Nominal<'a> {
+    /// A search that starts from the best of the published orders and the serial one.
+    fn begin(
+        (instance, compiled): (&Instance, &'a CompiledInstance),
+        (bound, starts): (Bound, Starts),
+        total: u64,
+    ) -> (Self, Known) {
+        let mut clock = Clock::default();
+        let serial = start::one_by_one(compiled);
+        let score = clock.time(compiled, &serial).unwrap_or(Score::WORST);
+        let mut best = (score, serial);
+        let (starts, named) = start::published_and_named(instance, starts, compiled, &mut clock);
+        let published = starts.into_iter().map(|(one, score, sequence)| {
+            keep_better(&mut best, &(score, sequence));
+            one
+        });
+        let known = (published.collect(), named);
+        let goal = i64::try_from(bound.cost.0).unwrap_or(i64::MAX / 4);
+        let (reversed, rounds) = (compiled.reversed(), Rounds::of(compiled, total));
+        (Self { compiled, reversed, goal, proved: goal, best, rounds }, known)
+    }
+
+    /// Starts from `known`, too, if it is better.
+    fn start_from(&mut self, known: Option<&Schedule>) {
+        let sequence = known.and_then(|known| self.compiled.sequence(known));
+        if let Some(sequence) = sequence
+            && let Some(score) = Clock::default().time(self.compiled, &sequence)
+        {
+            keep_better(&mut self.best, &(score, sequence));
+        }
+    }
+
+    /// The cost at which `round` ends.
+    fn aim(&self, round: u32) -> i64 {
+        match self.rounds.at(round) {
+            Move::Anneal(_) => self.proved,
+            Move::Restart | Move::ListSchedules | Move::ForwardBackward(_) => self.goal,
+        }
+    }
+
+    fn found(
+        self,
+        instance: &Instance,
+        (published, named): Known,
+        (bound, proof): (Bound, Proof),
+        interrupted: bool,
+    ) -> Result<Found, SearchError> {
+        let schedule = self.compiled.schedule(instance, &self.best.1)?;
+        // An order that the search cannot write down may still be the best.
+        let (cost, schedule) = start::cheaper(instance, schedule, named)?;
+        Ok(Found { schedule, cost, bound, proof, published, interrupted })
+    }
+}
+
+impl Strategy<Chain> for Nominal<'_> {
+    /// Rounds become longer up to a point.
+    fn steps(&self, round: u32, left: u64) -> u64 {
+        self.rounds.steps(round).min(left.div_ceil(CHAINS as u64))
+    }
+
+    /// Every chain makes the [`Move`] of the round.
+    fn search(&self, chain: &mut Chain, turn: &Turn<'_>) -> u64 {
+        let (one, both) = (self.rounds.at(turn.round), (self.compiled, &self.reversed));
+        let goal = self.aim(turn.round);
+        let from = |origin: Origin| (origin == Origin::Best).then_some(&self.best.1[..]);
+        match one {
+            Move::Restart | Move::ListSchedules => {
+                if one == Move::Restart {
+                    chain.begin_anew(self.compiled);
+                }
+                chain.climb(both, (goal, self.best.0.cost), turn)
+            }
+            Move::ForwardBackward(origin) => {
+                chain.forward_backward(both, (from(origin), goal), turn)
+            }
+            Move::Anneal(origin) => {
+                let annealing = annealing(self.compiled, turn);
+                chain.anneal(self.compiled, (from(origin), goal), annealing, turn)
+            }
+        }
+    }
+
+    fn gather(&mut self, round: u32, chains: &mut [Chain], spent: &[u64]) -> u64 {
+        let goal = self.aim(round);
+        let solver = chains.iter().position(|chain| chain.best.0.cost <= goal);
+        // Behind the first chain that reaches the goal, chains end when they hear of it.
+        let (from, to) = solver.map_or((0, chains.len()), |number| (number, number + 1));
+        chains[from..to].iter().for_each(|chain| keep_better(&mut self.best, &chain.best));
+        spent[..to].iter().sum::<u64>().max(1)
+    }
+
+    fn is_done(&self, _: u32) -> bool {
+        self.best.0.cost <= self.proved
+    }
+}
