@@ -12,11 +12,11 @@ use crate::period::period;
 use crate::pipelines::{Pipelines, Rerouted};
 
 /// Passes that are placed or timed in one search at effort 1, over all orders: so many, and more for each pass.
-const STEPS: u64 = 4_000_000;
+const STEPS: u64 = 2_000_000;
 /// See [`STEPS`].
-const STEPS_EACH: u64 = 2_000;
+const STEPS_EACH: u64 = 1_000;
 /// No search at effort 1 takes more.
-const MOST_STEPS: u64 = 30_000_000;
+const MOST_STEPS: u64 = 20_000_000;
 /// The seed of all searches.
 const SEED: u64 = 0;
 

@@ -4,15 +4,22 @@ use pipeline::{Costs, Fault, Nanos, Schedule};
 
 use crate::replay::Replay;
 
+/// The most passes that are timed for a step time.
+const MOST_PASSES: usize = 1 << 30;
+
 /// The time per step, in the long run, of a pipeline that runs `schedule` step after step: each stage begins its next
 /// step as soon as it has ended its last pass and its first input is there. Rounded down to a nanosecond.
-/// `None` where passes have streams beside them, as copies to the host do.
+/// `None` where passes have streams beside them, as copies to the host do, and where more than [`MOST_PASSES`] would be
+/// timed before the steps settle.
 ///
 /// It is at most the longest span of a stage ([`pipeline::Metrics::span`]), and less where a stage that begins early
 /// only waits. Let `x_j(k)` be the end of step k on stage j; the step time is the largest mean weight of a
 /// cycle in the graph of the stages whose edge from i to j is the longest chain from the first pass of i to
 /// the last one of j, and with p stages that is max over j of min over k < p of `(x_j(p) - x_j(k)) / (p - k)`:
 /// R. Karp, A characterization of the minimum cycle mean in a digraph, 1978, theorem 1.
+///
+/// Where the ends of all stages move by the same time from one step to the next, that is the step time, and no more
+/// steps are looked at.
 ///
 /// # Errors
 /// If `costs` are those of another pipeline, or so large that the clock overflows.
@@ -23,9 +30,20 @@ pub fn running_step(schedule: &Schedule, costs: &Costs) -> Result<Option<Nanos>,
     let mut set_back = 0_u128;
     let mut begins = vec![0_u64; stages];
     let mut ends: Vec<Vec<u128>> = vec![vec![0; stages]];
-    for _ in 0..stages {
+    let most = MOST_PASSES / schedule.passes().max(1);
+    for step in 0..stages {
+        if step >= most.max(2) {
+            return Ok(None);
+        }
         let Some(last) = replay.ends(schedule, costs, &begins)? else { return Ok(None) };
-        ends.push(last.iter().map(|&end| set_back + u128::from(end)).collect());
+        let next: Vec<u128> = last.iter().map(|&end| set_back + u128::from(end)).collect();
+        let before = ends.last().map_or(&[][..], |last| &last[..]);
+        let mut moved = next.iter().zip(before).map(|(end, before)| end - before);
+        let by = moved.next().unwrap_or_default();
+        if moved.all(|other| other == by) {
+            return Ok(Some(Nanos(u64::try_from(by).unwrap_or(u64::MAX))));
+        }
+        ends.push(next);
         let first = last.iter().min().copied().unwrap_or_default();
         set_back += u128::from(first);
         begins = last.iter().map(|end| end - first).collect();

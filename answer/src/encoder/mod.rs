@@ -22,7 +22,7 @@ const SEARCHED: usize = 3;
 pub struct EncoderRow {
     /// `first-stage`, `own-stages`, `spread` or `bubbles`.
     pub placement: &'static str,
-    /// The schedule of the language model.
+    /// The schedule of the language model; `zb-auto` where its order was searched with that of the encoder.
     pub schedule: &'static str,
     /// Chunks per stage.
     pub chunks: u64,
@@ -38,10 +38,11 @@ pub struct EncoderRow {
     pub gain: Option<f64>,
     /// How much longer the step is than the bound of all placements and orders.
     pub above_bound: f64,
-    /// The step of the language model alone, where the encoder lies in its bubbles.
+    /// The step of the language model alone, where the encoder lies in bubbles of a published order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_alone_ns: Option<u64>,
-    /// The bound of a step with this order of the language model, where the encoder lies in its bubbles.
+    /// The bound of a step with this order of the language model, or with any if it is `zb-auto`, where the encoder lies
+    /// in its bubbles.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order_bound_ns: Option<u64>,
     /// The most that a stage holds, if bytes are given.
@@ -316,11 +317,11 @@ impl Solver<'_> {
         let FoundEncoder { stages, timeline, bound, held, .. } = found;
         let step = timeline.step();
         let mut row = self.row(asked, EncoderPlacement::Bubbles, step);
-        if model == ModelOrder::Free {
-            row.schedule = search::NAME;
+        match model {
+            ModelOrder::Kept => row.model_alone_ns = Some(alone.0),
+            ModelOrder::Free => row.schedule = search::NAME,
         }
         row.bubble_rate = idle(&timeline, step);
-        row.model_alone_ns = Some(alone.0);
         row.order_bound_ns = Some(bound.0);
         let mut by_stage = vec![0; schedule.shape().stages()];
         stages.iter().for_each(|&stage| by_stage[usize::from(stage)] += 1);

@@ -160,16 +160,22 @@ impl EncoderAnswer {
         );
         let bubbles = self.results.iter().find(|row| row.microbatches_by_stage.is_some());
         if let Some(row) = bubbles
-            && let (Some(alone), Some(bound)) = (row.model_alone_ns, row.order_bound_ns)
+            && let Some(bound) = row.order_bound_ns
         {
-            text += &format!(
-                "in bubbles of {}: {} beyond the language model alone; no step with its order of passes takes less \
-                 than {}\nmicrobatches of the encoder by stage: {}\n",
-                row.schedule,
-                time(row.step_ns.saturating_sub(alone)),
-                time(bound),
-                counts(row),
-            );
+            let bound = time(bound);
+            text += &match row.model_alone_ns {
+                Some(alone) => format!(
+                    "in bubbles of {}: {} beyond the language model alone; no step with its order of passes takes \
+                     less than {bound}\n",
+                    row.schedule,
+                    time(row.step_ns.saturating_sub(alone)),
+                ),
+                None => format!(
+                    "in bubbles of {}: its order of passes was searched, too; no order takes less than {bound}\n",
+                    row.schedule,
+                ),
+            };
+            text += &format!("microbatches of the encoder by stage: {}\n", counts(row));
         }
         if self.results.iter().any(|row| row.gain.is_some()) {
             let [least, most] = PUBLISHED_GAIN.map(|gain| 100.0 * gain);

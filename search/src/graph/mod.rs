@@ -22,6 +22,12 @@ const ANNEALING: [(f64, f64, f64); CHAINS] =
 const PATIENCE: [i64; 5] = [0, 30, 50, 100, 250];
 /// What placing an operation takes, in operations that are timed again.
 const LIST: u64 = 8;
+/// Rules without chance that are tried in any case.
+const RULES: usize = 20;
+/// The part of the steps, one of so many, that more of them may take.
+const RULES_SHARE: u64 = 20;
+/// From one of these rules to the next; no divisor of their number.
+const STRIDE: usize = 37;
 /// By so much urgencies are finer than times, where no step takes longer than 2^50 units.
 const FINE: i64 = 1 << 10;
 /// After so many justifications that gain nothing, a chain goes back to its best orders.
@@ -73,7 +79,12 @@ impl GraphSearch {
         }
         urgencies.push(lister.tails.iter().map(|tail| -tail).collect());
         urgencies.push(lister.group_by_group());
-        for rule in lister.plain_rules(&urgencies) {
+        let rules = lister.plain_rules(&urgencies);
+        let more = self.steps / RULES_SHARE / lister.once();
+        let most = usize::try_from(more).unwrap_or(usize::MAX).saturating_add(RULES);
+        // Some of all kinds where not all are tried.
+        for at in (0..rules.len()).map(|at| at * STRIDE % rules.len()).take(most) {
+            let rule = rules[at];
             if best.0.cost <= self.bound || (best.0 != Score::WORST && stop()) {
                 break;
             }
@@ -211,6 +222,11 @@ impl<'a> Lister<'a> {
         }
     }
 
+    /// The steps of a list schedule.
+    fn once(&self) -> u64 {
+        LIST * self.graph.operations().len().max(1) as u64
+    }
+
     /// Rules that are tried before any chance.
     fn plain_rules(&self, urgencies: &[Vec<i64>]) -> Vec<Plain> {
         let mut rules = Vec::new();
@@ -298,7 +314,7 @@ impl<'a> Lister<'a> {
     /// Makes list schedules until the steps of `turn` are spent: by rules that are drawn, and by the latest starts of
     /// the best orders (justification, Valls et al. 2005).
     fn lists(&self, chain: &mut Chain, bound: i64, turn: &Turn<'_>) -> u64 {
-        let once = LIST * self.graph.operations().len() as u64;
+        let once = self.once();
         let (mut spent, mut made, mut idle) = (0, 0u32, 0);
         let mut now = chain.best.clone();
         while spent < turn.steps && chain.best.0.cost > bound && !turn.is_over() {
