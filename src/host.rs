@@ -28,6 +28,12 @@ impl Host {
         interrupt::listen();
         Self::default()
     }
+
+    /// A host whose first Ctrl-C asks work to end, and a second later ends the program with `text` where it has not.
+    pub fn listening_for_a_second(text: &'static str) -> Self {
+        interrupt::listen_for_a_second(text);
+        Self::default()
+    }
 }
 
 impl question::Host for Host {

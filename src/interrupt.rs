@@ -2,15 +2,20 @@
 //!
 //! Of the functions here that install a handler, the first that is called decides.
 
-use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use std::{process, thread};
 
 use crate::messages;
+
+/// How long work under way may take after a Ctrl-C.
+const GRACE: Duration = Duration::from_millis(800);
 
 /// The exit code of a program that a Ctrl-C has ended, as shells count.
 pub const ENDED: u8 = 130;
 
 static ASKED: AtomicBool = AtomicBool::new(false);
+static ANSWERED: AtomicBool = AtomicBool::new(false);
 static CUT: AtomicBool = AtomicBool::new(false);
 
 /// The first Ctrl-C asks to stop, the second ends the program. Where Ctrl-C is ignored, as in the
@@ -22,6 +27,29 @@ pub fn listen() {
 /// The same without a message, for callers that have no result then and say so themselves.
 pub fn listen_silently() {
     hear(|| {});
+}
+
+/// The same as [`listen`], where work under way can take long: what is not done a second later is lost, and the program
+/// ends with `text`, unless [`answered`].
+pub fn listen_for_a_second(text: &'static str) {
+    // Without a handler Ctrl-C ends the program, which loses the best so far and nothing else.
+    let _ = ctrlc::try_set_handler(move || {
+        if ASKED.swap(true, Ordering::Relaxed) {
+            process::exit(i32::from(ENDED));
+        }
+        thread::spawn(move || {
+            thread::sleep(GRACE);
+            if !ANSWERED.load(Ordering::Relaxed) {
+                messages::note(text);
+                process::exit(i32::from(ENDED));
+            }
+        });
+    });
+}
+
+/// Says that the answer is there, and only printed and written from now on.
+pub fn answered() {
+    ANSWERED.store(true, Ordering::Relaxed);
 }
 
 fn hear(answer: fn()) {

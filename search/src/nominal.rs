@@ -34,7 +34,7 @@ pub(crate) fn search(
     stop: Stop<'_>,
 ) -> Result<Found, SearchError> {
     let compiled = CompiledInstance::of(instance);
-    let (mut nominal, known) = Nominal::begin((instance, &compiled), (bound, starts), total);
+    let (mut nominal, known) = Nominal::begin((instance, &compiled), (bound, starts), total, stop);
     nominal.start_from(known_order);
     let chain = |number| Chain::new(&compiled, seed, number);
     let mut search = SideBySide::new(nominal, total, chain);
@@ -108,12 +108,14 @@ impl<'a> Nominal<'a> {
         (instance, compiled): (&Instance, &'a CompiledInstance),
         (bound, starts): (Bound, Starts),
         total: u64,
+        stop: Stop<'_>,
     ) -> (Self, Known) {
         let mut clock = Clock::default();
         let serial = start::one_by_one(compiled);
         let score = clock.time(compiled, &serial).unwrap_or(Score::WORST);
         let mut best = (score, serial);
-        let (starts, named) = start::published_and_named(instance, starts, compiled, &mut clock);
+        let (starts, named) =
+            start::published_and_named(instance, starts, compiled, &mut clock, stop);
         let published = starts.into_iter().map(|(one, score, sequence)| {
             keep_better(&mut best, &(score, sequence));
             one

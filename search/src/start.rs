@@ -7,6 +7,7 @@ use sim::Replay;
 
 use crate::compiled_instance::CompiledInstance;
 use crate::instance::Instance;
+use crate::side_by_side::Stop;
 use crate::timing::{Clock, Score};
 
 /// A schedule that was published, on the same costs and under the same limits.
@@ -43,17 +44,21 @@ pub(crate) type Named = (Nanos, Schedule);
 /// A published schedule, its score, and the sequence of its order.
 pub(crate) type Start = (Published, Score, Vec<u16>);
 
-/// As [`published`], and the cheapest of those without a sequence. A sequence costs no more than the schedule itself:
+/// As [`published`], and the cheapest of those without a sequence; once `stop` returns true, only those made by then. A sequence costs no more than the schedule itself:
 /// passes of a pair run one after the other, and whole backwards are whole where that can be better.
 pub(crate) fn published_and_named(
     instance: &Instance,
     starts: Starts,
     compiled: &CompiledInstance,
     clock: &mut Clock,
+    stop: Stop<'_>,
 ) -> (Vec<Start>, Option<Named>) {
     let Some(problem) = problem(instance) else { return (Vec::new(), None) };
     let (mut all, mut named): (Vec<_>, Option<Named>) = (Vec::new(), None);
     for family in families(instance).filter(|family| starts.has(*family)) {
+        if !all.is_empty() && stop() {
+            break;
+        }
         let Ok(schedule) = family.schedule(&problem) else { continue };
         if let Some(start) = start_of((instance, compiled), family, &schedule, clock) {
             all.push(start);
@@ -106,7 +111,7 @@ pub(crate) fn published(
     compiled: &CompiledInstance,
     clock: &mut Clock,
 ) -> Vec<Start> {
-    published_and_named(instance, starts, compiled, clock).0
+    published_and_named(instance, starts, compiled, clock, &|| false).0
 }
 
 /// The families with the placement and the chunks of `instance`. None of them cuts microbatches.

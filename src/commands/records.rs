@@ -18,6 +18,7 @@ use serde::Serialize;
 use super::{OUTPUT, Verdict, note, note_all, print_json, print_sheet};
 use crate::error::Error;
 use crate::host::Host;
+use crate::interrupt;
 use crate::{files, help};
 
 const EXAMPLES: &str = "\
@@ -105,9 +106,12 @@ struct Improved {
 impl Records {
     /// Answers on `out`; the verdict is a miss if a record fails or none was added.
     pub fn run(self, out: &mut dyn Write) -> Result<Verdict, Error> {
-        let host = match self.search || self.check {
-            true => Host::listening(),
-            false => Host::default(),
+        let host = match (self.search, self.check) {
+            (true, _) => Host::listening(),
+            (false, true) => Host::listening_for_a_second(
+                "interrupted: records under way take longer than a second, so no record is reported",
+            ),
+            (false, false) => Host::default(),
         };
         let context = Context::new(&host);
         let set = RecordSet::built_in(&context)?;
@@ -140,6 +144,7 @@ impl Records {
         }
         if self.check {
             let checked = check(context, set, &self.folder, &toml_files(&self.folder)?);
+            interrupt::answered();
             if checked.interrupted {
                 note("interrupted: the records that were checked by then");
             }

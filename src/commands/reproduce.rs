@@ -13,6 +13,7 @@ use super::width::Pictures;
 use super::{Verdict, note, note_all, print_json, print_sheet};
 use crate::error::Error;
 use crate::host::Host;
+use crate::interrupt;
 use crate::{files, help};
 
 const EXAMPLES: &str = "\
@@ -90,11 +91,17 @@ impl Reproduce {
         let name =
             paper.as_deref().map_or("those built in".to_owned(), |at| at.display().to_string());
         note(&format!("the paper's settings are from {name}"));
-        let host = Host::listening();
+        let host = match self.beyond {
+            true => Host::listening(),
+            false => Host::listening_for_a_second(
+                "interrupted: tables under way take longer than a second, and none is kept; name some to get these alone",
+            ),
+        };
         let tables = self.tables.clone();
         let question = Question { tables, beyond: self.beyond, effort: self.effort, paper };
         let context = Context::new(&host);
         let answer = reproduce(&context, &question);
+        interrupt::answered();
         note_all(&context);
         let answer = answer?;
         self.note_interruption(&answer);

@@ -167,16 +167,22 @@ fn steps(
     let what =
         format!("sets of dead workers under {name}{}", if split { ", B and W split" } else { "" });
     let work = context.host().begin(all.len() as u64, &what);
-    let one = |dead: &Dead| -> Result<(Dead, Step), FailureError> {
+    // After a stop, the set that was asked or a single one is enough.
+    let first = named.or_else(|| all.iter().find(|dead| dead.workers().len() == 1));
+    let one = |dead: &Dead| -> Result<Option<(Dead, Step)>, FailureError> {
+        if first != Some(dead) && context.stopped() {
+            return Ok(None);
+        }
         let is_first = named == Some(dead) || dead.workers().len() == 1;
         let effort = asked.keys.effort.saturating_sub(u64::from(!is_first));
         let how = asked.how(&asked.limits, split, effort);
         let step = asked.of().rerouted(dead, &how, &|| context.stopped())?;
         work.inc(1);
-        Ok((dead.clone(), Step { passes: Vec::new(), ..step }))
+        Ok(Some((dead.clone(), Step { passes: Vec::new(), ..step })))
     };
     let sets: Vec<&Dead> = all.iter().collect();
     let found: Vec<_> = sets.into_par_iter().map(one).collect();
-    let found: Result<BTreeMap<Dead, Step>, FailureError> = found.into_iter().collect();
+    let found: Result<BTreeMap<Dead, Step>, FailureError> =
+        found.into_iter().filter_map(Result::transpose).collect();
     found.map_err(|fault| diagnostic(asked.case, &fault))
 }

@@ -12,6 +12,7 @@ use crate::commands::{Verdict, note, note_all, print_json, print_sheet};
 use crate::error::Error;
 use crate::files;
 use crate::host::Host;
+use crate::interrupt;
 
 /// Default folder of published measurements, beside a checkout.
 const MEASURED: &str = "../shared/measured";
@@ -37,6 +38,9 @@ pub(super) struct Options<'a> {
 
 /// Predicts all measurements and prints how far off the predictions are.
 pub(super) fn run(options: &Options, out: &mut dyn Write) -> Result<Verdict, Error> {
+    interrupt::end_with(
+        "interrupted: errors are those of all measurements together, and none is kept",
+    );
     let host = Host::default();
     let question =
         ValidationQuestion { built_in: options.paths.is_empty(), files: files(options.paths) };
