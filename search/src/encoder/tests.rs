@@ -257,6 +257,50 @@ fn an_encoder_that_fits_into_bubbles_costs_its_first_and_last_pass() {
     assert_eq!(found.bound, ms(210 + 2));
 }
 
+/// Random steps, the same at each run.
+fn laws() -> ProptestConfig {
+    let rng_seed = proptest::test_runner::RngSeed::Fixed(1);
+    ProptestConfig { rng_seed, failure_persistence: None, ..ProptestConfig::with_cases(16) }
+}
+
+proptest! {
+    #![proptest_config(laws())]
+
+    #[test]
+    fn less_work_is_never_slower_and_units_do_not_matter(
+        (family, chunks) in proptest::sample::select(&FAMILIES[..8]),
+        (stages, rounds) in (1u64..4, 1u64..3),
+        times in [1u64..40, 1u64..40, 1u64..40],
+        (forward, backward) in (1u64..60, 1u64..60),
+        (layers, unit) in (1u64..4, 2u64..500),
+    ) {
+        let shape = (stages, chunks, stages * rounds);
+        let step = |unit: u64, forward: u64, backward: u64| {
+            let problem = problem(shape, times.map(|time| time * unit * layers), 0);
+            let schedule = family.schedule(&problem).unwrap();
+            let all = [forward * unit * layers, backward * unit * layers, 0];
+            let encoder = encoder(all, layers, 0);
+            [ModelOrder::Kept, ModelOrder::Free].map(|model| {
+                let beside = beside(&problem, &schedule, &encoder);
+                search_encoder(&beside, model, (1, 0), &|| false).unwrap().timeline.step()
+            })
+        };
+        let trained = step(1, forward, backward);
+        let frozen = step(1, forward, 0);
+        let nothing = step(1, 0, 0);
+        let scaled = step(unit, forward, backward);
+        for at in 0..2 {
+            prop_assert!(nothing[at] <= frozen[at] && frozen[at] <= trained[at]);
+            prop_assert_eq!(scaled[at], Nanos(trained[at].0 * unit));
+        }
+        prop_assert!(trained[1] <= trained[0], "a free order costs more");
+        let problem = problem(shape, times.map(|time| time * layers), 0);
+        let schedule = family.schedule(&problem).unwrap();
+        let alone = sim::Replay::new().metrics(&schedule, problem.costs()).unwrap().makespan();
+        prop_assert_eq!(nothing[0], alone);
+    }
+}
+
 #[test]
 fn threads_do_not_change_the_order() {
     let problem = problem((4, 1, 12), [20, 21, 19], 1);
