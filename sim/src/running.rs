@@ -9,7 +9,7 @@ const MOST_PASSES: usize = 1 << 30;
 
 /// The time per step, in the long run, of a pipeline that runs `schedule` step after step: each stage begins its next
 /// step as soon as it has ended its last pass and its first input is there. Rounded down to a nanosecond.
-/// `None` where passes have streams beside them, as copies to the host do, and where more than [`MOST_PASSES`] would be
+/// `None` where passes have streams beside them, as copies to the host do, and where more than 2^30 passes would be
 /// timed before the steps settle.
 ///
 /// It is at most the longest span of a stage ([`pipeline::Metrics::span`]), and less where a stage that begins early

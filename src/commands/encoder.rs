@@ -38,7 +38,8 @@ whichever gives the shortest step. With bubbles every stage has the whole encode
 microbatches between the passes of the language model: an encoder forward ends, and is sent, before the first
 chunk begins the microbatch, and its backward begins after the first chunk has ended its own. Encoder work moves
 layer by layer; passes keep their order, and are delayed where the encoder is in the way. The search assigns
-each microbatch to a stage: the same seed gives the same step on any number of threads.
+each microbatch to a stage: the same seed gives the same step on any number of threads. Where no schedule is
+named, the row zb-auto has the order of passes searched together with that of the encoder.
 
 The lower bound holds for all placements and orders: all work in equal parts, and the path of the longest
 microbatch through encoder and model and back.";

@@ -220,7 +220,7 @@ fn extend(step: &EncoderStep, layers: &[u32], orders: &Orders, best: &mut Nanos)
         }
         for at in 0..=orders.operations[stage].len() {
             let mut next = orders.clone();
-            next.machines[group] = stage as u32;
+            next.machines[group] = u32::try_from(stage).unwrap();
             next.operations[stage].insert(at, layer);
             extend(step, rest, &next, best);
         }

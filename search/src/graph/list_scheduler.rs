@@ -157,7 +157,7 @@ impl Run<'_> {
             && !(gives && is_full)
             && queues().any(|queue| {
                 let coming = self.waiting[queue].coming.iter();
-                coming.take_while(|one| soon(one)).any(|one| is_better(one))
+                coming.take_while(|one| soon(one)).any(is_better)
             });
         (!waits).then_some((queue, key))
     }

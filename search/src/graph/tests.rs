@@ -45,7 +45,7 @@ impl Drawn {
         let count = self.times.len();
         let operation = |at: usize| {
             // The first of a group takes memory, and the second gives it back.
-            let has_next = at % 2 == 0 && at + 1 < count;
+            let has_next = at.is_multiple_of(2) && at + 1 < count;
             let (take, leave) = if has_next { (1, 0) } else { (0, -i64::from(at % 2 == 1)) };
             let time = self.times[at] * scale;
             Operation { time, take, leave, group: self.groups[at], block: NONE }
