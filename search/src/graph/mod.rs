@@ -297,9 +297,15 @@ impl<'a> Lister<'a> {
             let one = self.graph.operation(number);
             let own =
                 group * f64::from(one.group) * each - tail * self.tails[number as usize] as f64;
-            self.preferred(preference, number) + ((own + shift(number)) * self.fine as f64) as i64
+            self.preferred(preference, number) + self.in_urgency(own + shift(number))
         };
         self.graph.numbers().map(of).collect()
+    }
+
+    /// A time in units of urgency, less than what a preference adds.
+    fn in_urgency(&self, time: f64) -> i64 {
+        const MOST: f64 = (1u64 << 58) as f64;
+        (time * self.fine as f64).clamp(-MOST, MOST) as i64
     }
 
     fn timed(&self, urgency: &[i64], patience: i64, machines: Vec<u32>) -> Option<(Score, Orders)> {
@@ -358,7 +364,7 @@ impl<'a> Lister<'a> {
         let times = Times::of(self.graph, orders)?;
         let end = times.score(self.graph, orders, Goal::Makespan).cost;
         let wide = if chance.below(5) == 0 { 0.0 } else { 6.0 * self.mean * chance.unit() };
-        let mut shift = || (wide * (chance.unit() - 0.5) * self.fine as f64) as i64;
+        let mut shift = || self.in_urgency(wide * (chance.unit() - 0.5));
         let mut urgency = times.latest(self.graph, orders, end);
         urgency.iter_mut().for_each(|start| *start *= self.fine);
         if self.movable.is_empty() {

@@ -189,3 +189,24 @@ proptest! {
         prop_assert!(before.is_none_or(|before| cost(&less).is_some_and(|less| less <= before)));
     }
 }
+
+/// Times near the end of the clock, and orders of which many wait for each other.
+#[test]
+fn long_times_are_searched_without_an_overflow() {
+    let drawn = Drawn {
+        machines: 2,
+        times: vec![1; 12],
+        groups: (0..12).map(|at| at / 2).collect(),
+        homes: (0..6).map(|at| (at % 2, at < 4)).collect(),
+        waits: vec![(0, 3, 1), (2, 5, 1), (4, 9, 1), (1, 10, 1), (6, 11, 1)],
+        limit: 2,
+    };
+    let plain = search(&drawn.graph(1), Goal::Makespan, 50_000).unwrap().0.cost;
+    let long = 1i64 << 57;
+    // The last time has no unit in common with the rest.
+    let mut times = vec![long; 12];
+    times[11] += 1;
+    let waits = drawn.waits.iter().map(|&(from, to, lag)| (from, to, lag * long)).collect();
+    let found = search(&Drawn { times, waits, ..drawn }.graph(1), Goal::Makespan, 50_000);
+    assert_eq!(found.unwrap().0.cost / long, plain);
+}

@@ -174,7 +174,7 @@ impl<'a> Walk<'a> {
             let from = self.machine(link.operation);
             let lag = self.graph.lag(link, from, machine);
             if from != machine || lag > 0 {
-                at = at.max(self.end[link.operation as usize] + lag);
+                at = at.max(self.end[link.operation as usize].saturating_add(lag));
             }
         }
         at
@@ -231,7 +231,9 @@ impl<'a> Walk<'a> {
         let most = 4 * graph.operations().len() + 64;
         while let Some(number) = self.marks.take(Toward::End) {
             let number = u32::try_from(number).unwrap_or(NONE);
-            let end = self.free(number).max(self.arrival(number)) + graph.operation(number).time;
+            // Where operations wait for each other, times grow without end.
+            let start = self.free(number).max(self.arrival(number));
+            let end = start.saturating_add(graph.operation(number).time);
             let before = std::mem::replace(&mut self.end[number as usize], end);
             if end == before {
                 continue;
@@ -248,7 +250,7 @@ impl<'a> Walk<'a> {
                 let start =
                     self.end[link.operation as usize] - graph.operation(link.operation).time;
                 let lag = graph.lag(link, machine, self.machine(link.operation));
-                if end + lag > start || before + lag == start {
+                if end.saturating_add(lag) > start || before.saturating_add(lag) == start {
                     self.marks.mark(link.operation as usize);
                 }
             }
