@@ -4,7 +4,7 @@
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
 use crate::compiled_instance::{CompiledInstance, Effect, NONE};
-use crate::timing::Score;
+use crate::timing::{self, Score};
 
 /// A pass that a stage could run next.
 #[derive(Clone, Copy, Debug)]
@@ -128,7 +128,7 @@ impl State {
             let done = self.placed[stage] == each;
             self.decisions.set(stage, if done { UNSCHEDULED } else { self.free[stage] });
         }
-        Some(Score::of(compiled, &self.first, &self.free))
+        Some(timing::score(compiled, &self.first, &self.free))
     }
 
     #[inline]

@@ -1,35 +1,15 @@
 //! Times the passes of a sequence, each as early as it can run.
 
+pub(crate) use sim::graph::Score;
+
 use crate::compiled_instance::{CompiledInstance, NONE};
 
-/// The score of a sequence.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Score {
-    /// The cost, which is minimised.
-    pub(crate) cost: i64,
-    /// The sum over the stages: what decides between equal costs.
-    pub(crate) sum: i64,
-}
-
-impl Score {
-    /// Worse than any.
-    pub(crate) const WORST: Self = Self { cost: i64::MAX, sum: i64::MAX };
-
-    /// The score where stages start their first pass at `first` and end their last at `free`.
-    pub(crate) fn of(compiled: &CompiledInstance, first: &[i64], free: &[i64]) -> Self {
-        let stages = first.iter().zip(free);
-        Self::of_spans(
-            stages.map(|(first, free)| if compiled.makespan { *free } else { free - first }),
-        )
-    }
-
-    /// The score where stages take these times.
-    pub(crate) fn of_spans(spans: impl Iterator<Item = i64>) -> Self {
-        spans.fold(Self { cost: 0, sum: 0 }, |score, one| Self {
-            cost: score.cost.max(one),
-            sum: score.sum.saturating_add(one),
-        })
-    }
+/// The score where stages start their first pass at `first` and end their last at `free`.
+pub(crate) fn score(compiled: &CompiledInstance, first: &[i64], free: &[i64]) -> Score {
+    let stages = first.iter().zip(free);
+    Score::of_spans(
+        stages.map(|(first, free)| if compiled.makespan { *free } else { free - first }),
+    )
 }
 
 /// Buffers for timing, allocated once and reused.
@@ -67,7 +47,7 @@ impl Clock {
                 self.at[stage] += 1;
             }
         }
-        self.at.iter().all(|&at| at == each).then(|| Score::of(compiled, &self.first, &self.free))
+        self.at.iter().all(|&at| at == each).then(|| score(compiled, &self.first, &self.free))
     }
 
     /// Does the next pass of `lane`, unless what it needs is not made: then `false`.

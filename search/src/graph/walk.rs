@@ -566,7 +566,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The operations whose times `change` may touch at once; with `before`, seen from the end of the step.
+    /// The operations whose times, seen from the begin or from the end of the step, `change` touches at once.
     fn touched(&self, change: &Change, toward: Toward) -> Vec<u32> {
         let mut all = Vec::new();
         match change {

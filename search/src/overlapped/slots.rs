@@ -197,7 +197,7 @@ impl Clock {
             }
         }
         let done = self.tables.at.iter().zip(slots).all(|(&at, slots)| at == slots.len());
-        done.then(|| Score::of(&table.compiled, &self.tables.first, &self.tables.free))
+        done.then(|| timing::score(&table.compiled, &self.tables.first, &self.tables.free))
     }
 
     /// Does the next slot of `stage`, unless what it needs is not made: then `false`.
