@@ -32,11 +32,7 @@ pub fn listen_silently() {
 /// The same as [`listen`], where work under way can take long: what is not done a second later is lost, and the program
 /// ends with `text`, unless [`answered`].
 pub fn listen_for_a_second(text: &'static str) {
-    // Without a handler Ctrl-C ends the program, which loses the best so far and nothing else.
-    let _ = ctrlc::try_set_handler(move || {
-        if ASKED.swap(true, Ordering::Relaxed) {
-            process::exit(i32::from(ENDED));
-        }
+    hear(move || {
         thread::spawn(move || {
             thread::sleep(GRACE);
             if !ANSWERED.load(Ordering::Relaxed) {
@@ -52,7 +48,7 @@ pub fn answered() {
     ANSWERED.store(true, Ordering::Relaxed);
 }
 
-fn hear(answer: fn()) {
+fn hear(answer: impl Fn() + Send + 'static) {
     // Without a handler Ctrl-C ends the program, which loses the best so far and nothing else.
     let _ = ctrlc::try_set_handler(move || {
         if ASKED.swap(true, Ordering::Relaxed) {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use pipeline::{Costs, Footprints, Kind, Nanos, Pass, Placement, Schedule, Shape, Value};
-use sim::graph::{Dependency, Graph, Group, Machine, NONE, Operation, Orders};
+use sim::graph::{Dependency, Graph, Group, Machine, NONE, Operation, Orders, signed};
 
 use crate::dead::{Dead, Worker};
 use crate::deal::{Deal, Dealt};
@@ -217,8 +217,6 @@ impl<'a> Maker<'a> {
             time = time.saturating_add(costs.of(again).0);
             taken = taken.saturating_add(footprints.change(again).taken_at_start.0);
         }
-        // What does not fit is refused with the graph.
-        let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         let stages = u32::try_from(self.shape.stages()).unwrap_or(NONE);
         let stage = u32::try_from(self.stage(pass.chunk)).unwrap_or(NONE);
         Operation {
@@ -238,8 +236,7 @@ impl<'a> Maker<'a> {
             let within = self.of.costs.hops().between(self.stage(from), self.stage(chunk));
             let lags = match is_free || from == chunk {
                 true => [0, 0],
-                false => [within, self.of.peer_hop.unwrap_or(within)]
-                    .map(|lag| i64::try_from(lag.0).unwrap_or(i64::MAX)),
+                false => [within, self.of.peer_hop.unwrap_or(within)].map(|lag| signed(lag.0)),
             };
             let from = self.number(class, from, microbatch) + pipeline * self.each;
             into.push(Dependency { from, to, lags });

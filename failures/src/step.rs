@@ -2,7 +2,7 @@
 
 use pipeline::{Bytes, Nanos, Pass};
 use search::GraphSearch;
-use sim::graph::{Goal, Graph, Orders, Times};
+use sim::graph::{self, Goal, Graph, Orders, Times, UNLIMITED, signed};
 
 use crate::bound::{Bound, bound};
 use crate::dead::{Dead, Worker};
@@ -93,9 +93,7 @@ impl Pipelines<'_> {
     ) -> Result<Step, FailureError> {
         // Pipelines are alike: which of them has a dead worker must not change the search.
         let (dead, names) = dead.canonical();
-        let limit = |stage: u32| {
-            i64::try_from(how.limits[stage as usize].0).map_or(UNLIMITED, |one| one.min(UNLIMITED))
-        };
+        let limit = |stage: u32| graph::limit(how.limits[stage as usize].0);
         let rerouted = Rerouted::new(self, &dead, (how.deal, how.split), limit)?;
         let graph = &rerouted.graph;
         check_memory(graph)?;
@@ -187,13 +185,6 @@ impl Rerouted {
         };
         orders.operations.iter().flatten().map(ran).collect()
     }
-}
-
-/// More than all passes hold.
-const UNLIMITED: i64 = 1 << 62;
-
-fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 fn unsigned(number: i64) -> u64 {

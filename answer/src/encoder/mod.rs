@@ -313,12 +313,14 @@ impl Solver<'_> {
         };
         let stop = || self.context.stopped();
         let found = search_encoder(&beside, model, (effort, self.question.seed), &stop)?;
-        let alone = sim::Replay::new().metrics(&schedule, problem.costs())?.makespan();
         let FoundEncoder { stages, timeline, bound, held, .. } = found;
         let step = timeline.step();
         let mut row = self.row(asked, EncoderPlacement::Bubbles, step);
         match model {
-            ModelOrder::Kept => row.model_alone_ns = Some(alone.0),
+            ModelOrder::Kept => {
+                let alone = sim::Replay::new().metrics(&schedule, problem.costs())?;
+                row.model_alone_ns = Some(alone.makespan().0);
+            }
             ModelOrder::Free => row.schedule = search::NAME,
         }
         row.bubble_rate = idle(&timeline, step);

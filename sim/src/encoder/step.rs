@@ -6,12 +6,12 @@ use pipeline::{
 };
 
 use super::{EncoderOperation, EncoderSpan, EncoderTimeline};
-use crate::graph::{Dependency, Graph, Group, Machine, NONE, Operation, Orders, Times};
+use crate::graph::{
+    self, Dependency, Graph, Group, Machine, NONE, Operation, Orders, Times, UNLIMITED, signed,
+};
 
 /// Operations above which several layers of the encoder are one.
 const MANY: usize = 300_000;
-/// More than all stages hold.
-const UNLIMITED: i64 = 1 << 62;
 
 /// Whether the passes of the model keep their order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,8 +69,7 @@ impl EncoderStep {
         maker.encoder();
         let Maker { operations, names, dependencies, groups, .. } = maker;
         let limit = |stage: usize| {
-            let limit = limits.map(|limits| limits.by_stage()[stage].0);
-            limit.and_then(|limit| i64::try_from(limit).ok()).unwrap_or(UNLIMITED).min(UNLIMITED)
+            limits.map_or(UNLIMITED, |limits| graph::limit(limits.by_stage()[stage].0))
         };
         let machines = (0u32..).zip(0..shape.stages());
         let machines =
@@ -137,11 +136,6 @@ struct Maker<'a> {
     passes: Vec<u32>,
     /// Microbatches in the order in which the first chunk takes them.
     microbatches: Vec<u32>,
-}
-
-fn signed(number: u64) -> i64 {
-    // What does not fit is refused with the graph.
-    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 const fn class(kind: Kind) -> usize {

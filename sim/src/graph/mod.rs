@@ -12,6 +12,20 @@ pub use self::times::{Goal, Score, Times, spans};
 
 /// No operation, no machine, no pool.
 pub const NONE: u32 = u32::MAX;
+/// A limit above all that the operations of a graph hold together.
+pub const UNLIMITED: i64 = 1 << 62;
+
+/// `number` as times and sizes of operations are counted; of what is out of range, so much that [`Graph::new`] refuses it.
+#[must_use]
+pub fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// The limit of a machine that may hold so many `bytes`.
+#[must_use]
+pub fn limit(bytes: u64) -> i64 {
+    signed(bytes).min(UNLIMITED)
+}
 
 /// An operation, which runs once without a break. Times in nanoseconds, sizes in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -49,7 +63,7 @@ pub struct Dependency {
     pub lags: [i64; 2],
 }
 
-/// The other end of an [`Dependency`].
+/// The other end of a [`Dependency`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Link {
     /// The operation there.
