@@ -65,6 +65,7 @@ pub mod rl;
 pub mod schedules;
 pub mod search;
 pub mod simulate;
+pub mod solution;
 mod stream_utilisation;
 mod streams;
 pub mod sweep;

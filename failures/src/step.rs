@@ -1,7 +1,7 @@
 //! The step that remains when passes of dead workers are run by their peers.
 
 use pipeline::{Bytes, Nanos, Pass};
-use search::GraphSearch;
+use search::{GraphFound, GraphSearch, Milestone};
 use sim::graph::{self, Goal, Graph, Orders, Times, UNLIMITED, signed};
 
 use crate::bound::{Bound, bound};
@@ -62,6 +62,9 @@ pub struct Step {
     pub peaks: Vec<Bytes>,
     /// The passes of the first, worker by worker in their order.
     pub passes: Vec<Ran>,
+    /// Best costs of the two searches after so many steps, for the step and for the span of a stage; empty where the
+    /// orders were not searched.
+    pub histories: [Vec<Milestone>; 2],
     /// Whether the search was stopped early.
     pub interrupted: bool,
 }
@@ -109,13 +112,16 @@ impl Pipelines<'_> {
                 steps,
             };
             let found = search.run(graph, std::slice::from_ref(start), stop);
-            found.map(|(_, orders)| orders).ok_or_else(|| no_order(graph))
+            found.ok_or_else(|| no_order(graph))
         };
         let step = searched(Goal::Makespan, bound.step, &start)?;
-        let span = searched(Goal::Span, bound.staggered, &step)?;
-        let times = [timed(graph, &step)?, timed(graph, &span)?];
-        let both = [(&step, &times[0]), (&span, &times[1])];
-        Ok(self.answer(&rerouted, bound, both, stop()).renamed(&names))
+        let span = searched(Goal::Span, bound.staggered, &step.orders)?;
+        let times = [timed(graph, &step.orders)?, timed(graph, &span.orders)?];
+        let both = [(&step.orders, &times[0]), (&span.orders, &times[1])];
+        let mut answer = self.answer(&rerouted, bound, both, stop()).renamed(&names);
+        let milestones = |found: &GraphFound, bound| found.milestones(bound, self.optimizer);
+        answer.histories = [milestones(&step, bound.step), milestones(&span, bound.staggered)];
+        Ok(answer)
     }
 
     /// The start of each pass of one pipeline in its schedule, as long as nothing is dead, without hops.
@@ -153,6 +159,7 @@ impl Pipelines<'_> {
             bound,
             peaks,
             passes: rerouted.ran(times, orders),
+            histories: [const { Vec::new() }; 2],
             interrupted,
         }
     }

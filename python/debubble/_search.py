@@ -246,6 +246,11 @@ class Found(Answer, Sequence["FoundOrder"]):
         return self._only.to_mps()
 
     @property
+    def solution(self) -> _frames.Figures:
+        """The only result as a solver reports it: see `FoundOrder.solution`."""
+        return self._only.solution
+
+    @property
     def history(self) -> _frames.Table:
         """How the cost of the only result fell: see `FoundOrder.history`."""
         return self._only.history
@@ -400,6 +405,25 @@ class FoundOrder:
     def certificate(self) -> Certificate:
         """What proves order and bound to a third party, for `debubble.verify`."""
         return Certificate(self._inner.certificate(self._at))
+
+    @property
+    def solution(self) -> _frames.Figures:
+        """The result as a solver reports it: `objective`, `cost_ns`, `bound_ns` (`None` where none is proved),
+        `gap` (0 is optimal), `argument` of the bound, `fits`, `steps` of the search, `history`, and
+        `elapsed_ns`, `None` for answers of workers and journals.
+
+        `cost_ns` is that of the objective that was asked for, such as `"p95"`, where `FoundOrder.cost_ns` is that
+        without noise.
+
+        >>> import debubble as db
+        >>> q = db.Question(stages=4, microbatches=8, forward="1ms", backward="2ms")
+        >>> solution = db.search(q, memory_limit="1p").solution
+        >>> solution.objective, solution.gap, solution.fits
+        ('span', 0.0, True)
+        """
+        history = self.history
+        elapsed = history[-1].elapsed_ns if len(history) else None
+        return _frames.Figures({**self._figures["solution"], "elapsed_ns": elapsed})
 
     @property
     def history(self) -> _frames.Table:

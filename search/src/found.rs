@@ -54,6 +54,17 @@ pub struct Progress {
     pub of: Option<u64>,
 }
 
+/// The best cost of a search after a number of its steps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Milestone {
+    /// The steps: passes placed or timed, of a joint search choices tried.
+    pub steps: u64,
+    /// The best cost.
+    pub cost: Nanos,
+    /// The lower bound on the cost of any order, where one was known.
+    pub bound: Option<Nanos>,
+}
+
 /// The objective of a search, or of one that is a part of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {

@@ -73,8 +73,8 @@ pub use error::{
     MAX_CHUNKS_PER_STAGE, MAX_PAIRED_CHUNKS, MAX_PASSES, MAX_PASSES_UNDER_NOISE, MAX_TIME,
     SearchError,
 };
-pub use found::{Effort, Found, Phase, Progress};
-pub use graph::GraphSearch;
+pub use found::{Effort, Found, Milestone, Phase, Progress};
+pub use graph::{GraphFound, GraphSearch};
 pub use instance::{Instance, Objective};
 pub use joint::{
     BestPublished, Choice, FoundJointly, Jointly, Neighbour, NeighbourhoodEffort, Space,

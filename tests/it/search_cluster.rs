@@ -203,8 +203,7 @@ fn the_report_says_what_is_found_what_it_beats_and_how_far_the_proxy_is_off() {
         "below the nominal order",
         "proxy: ",
         "after 3 rounds",
-        "bound: ",
-        "lower bound: ",
+        "lower bound ",
         "must carry",
         "judged: ",
     ] {

@@ -108,7 +108,7 @@ fn several_limits_are_searched_one_after_the_other() {
     let line = format!("search {question} --objective mean --replicas 100");
     let table = stdout(&run(&format!("{line} --csv {}", csv.display())));
     assert_eq!(table.matches(" over 100 replicas").count(), 3, "{table}");
-    assert_eq!(table.matches("bound: ").count(), 3, "{table}");
+    assert_eq!(table.matches("\n  lower bound ").count(), 3, "{table}");
     let csv = fs::read_to_string(csv).unwrap();
     let lines: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
     assert!(lines.len() == 4 && lines.iter().all(|&count| count == lines[0]), "{csv}");

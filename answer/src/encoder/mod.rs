@@ -12,6 +12,8 @@ use search::encoder::{EncoderPlace, FoundEncoder, encoder_bound, place_encoder, 
 use serde::Serialize;
 use sim::encoder::{Beside, EncoderTimeline, ModelOrder};
 
+use crate::solution::Solution;
+
 pub use self::report::{PUBLISHED_GAIN, operations};
 
 /// Schedules whose bubbles are searched in full where none is named: those that are shortest by rules.
@@ -45,6 +47,9 @@ pub struct EncoderRow {
     /// in its bubbles.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order_bound_ns: Option<u64>,
+    /// The result of the search, where the encoder lies in bubbles; its bound is `order_bound_ns`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub solution: Option<Solution>,
     /// The most that a stage holds, if bytes are given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_bytes: Option<u64>,
@@ -153,7 +158,7 @@ impl Solver<'_> {
         let [model_ns, encoder_ns] = work.map(|time| u64::try_from(time).unwrap_or(u64::MAX));
         let results: Vec<EncoderRow> = self.rows.into_iter().map(|one| one.row).collect();
         Ok(EncoderAnswer {
-            headline: results.first().map_or_else(String::new, report::headline),
+            headline: results.first().map_or_else(String::new, |row| report::headline(row, bound)),
             stages: question.stages,
             microbatches: question.microbatches,
             model_ns,
@@ -313,7 +318,7 @@ impl Solver<'_> {
         };
         let stop = || self.context.stopped();
         let found = search_encoder(&beside, model, (effort, self.question.seed), &stop)?;
-        let FoundEncoder { stages, timeline, bound, held, .. } = found;
+        let FoundEncoder { stages, timeline, bound, held, history, .. } = found;
         let step = timeline.step();
         let mut row = self.row(asked, EncoderPlacement::Bubbles, step);
         match model {
@@ -329,6 +334,10 @@ impl Solver<'_> {
         stages.iter().for_each(|&stage| by_stage[usize::from(stage)] += 1);
         row.microbatches_by_stage = Some(by_stage);
         self.weigh(&mut row, &held, limits.as_ref());
+        row.solution = Some(Solution {
+            fits: row.fits != Some(false),
+            ..Solution::new(("makespan", step), Some(bound), &history)
+        });
         Ok(Solved { row, timeline: Some(timeline), asked })
     }
 
@@ -344,6 +353,7 @@ impl Solver<'_> {
             above_bound: 0.0,
             model_alone_ns: None,
             order_bound_ns: None,
+            solution: None,
             peak_bytes: None,
             fits: None,
             microbatches_by_stage: None,

@@ -8,6 +8,7 @@ use serde::Serialize;
 use sim::encoder::EncoderOperation;
 
 use super::{EncoderAnswer, EncoderRow, word};
+use crate::solution::Solution;
 
 /// Rows of each placement that a table for people has where no schedule is named.
 const SHOWN: usize = 3;
@@ -152,7 +153,7 @@ impl EncoderAnswer {
         let time = |nanos: u64| format::time(Nanos(nanos));
         let mut text = format!(
             "language model {} and encoder {} for a microbatch, forward and backward\n\
-             bound: no placement and order on {} stages takes less than {}\n",
+             lower bound of all placements and orders on {} stages: {}\n",
             time(self.model_ns),
             time(self.encoder_ns),
             self.stages,
@@ -160,18 +161,18 @@ impl EncoderAnswer {
         );
         let bubbles = self.results.iter().find(|row| row.microbatches_by_stage.is_some());
         if let Some(row) = bubbles
-            && let Some(bound) = row.order_bound_ns
+            && let Some(solution) = &row.solution
         {
-            let bound = time(bound);
+            let bound = solution.against_bound();
             text += &match row.model_alone_ns {
                 Some(alone) => format!(
-                    "in bubbles of {}: {} beyond the language model alone; no step with its order of passes takes \
-                     less than {bound}\n",
+                    "in bubbles of {}: {} beyond the language model alone; of steps with its order of \
+                     passes: {bound}\n",
                     row.schedule,
                     time(row.step_ns.saturating_sub(alone)),
                 ),
                 None => format!(
-                    "in bubbles of {}: its order of passes was searched, too; no order takes less than {bound}\n",
+                    "in bubbles of {}: its order of passes was searched, too; of all orders: {bound}\n",
                     row.schedule,
                 ),
             };
@@ -201,8 +202,8 @@ fn place(row: &EncoderRow) -> String {
     }
 }
 
-/// The answer in a sentence; `row` has the shortest step.
-pub(super) fn headline(row: &EncoderRow) -> String {
+/// The answer in a sentence; `row` has the shortest step, and no placement and order takes less than `bound`.
+pub(super) fn headline(row: &EncoderRow, bound: Nanos) -> String {
     let is_first = row.placement == EncoderPlacement::FirstStage.name();
     let gain = match row.gain {
         Some(gain) if !is_first => format!(
@@ -213,11 +214,11 @@ pub(super) fn headline(row: &EncoderRow) -> String {
         _ => String::new(),
     };
     let best = format!(
-        "{} with the encoder {}: a step of {}{gain}; no placement and order is more than {} shorter.",
+        "{} with the encoder {}: a step of {}{gain}; {}.",
         row.schedule,
         place(row),
         format::time(Nanos(row.step_ns)).trim(),
-        format::percent(row.above_bound / (1.0 + row.above_bound)),
+        Solution::new(("makespan", Nanos(row.step_ns)), Some(bound), &[]).against_bound(),
     );
     match row.fits {
         Some(false) => format!("No step fits the memory limit. The shortest without it: {best}"),

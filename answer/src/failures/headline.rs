@@ -66,8 +66,12 @@ fn step(rows: &[FailureRow], keys: &FailureKeys) -> Option<String> {
     let other = others
         .find(|way| std::ptr::eq(way.row, best.row) && way.is_dropped != best.is_dropped)
         .map_or_else(String::new, |way| format!(" ({} {})", spoken(way.step), way.in_words()));
+    let bound = match best.is_dropped {
+        true => String::new(),
+        false => format!("; {}", best.row.rerouted.taken(keys.staggered).against_bound()),
+    };
     Some(format!(
-        "{dead}, {} with {} backwards has the shortest step{fits}: {} {}{other}, {} than the {} of all workers.",
+        "{dead}, {} with {} backwards has the shortest step{fits}: {} {}{other}, {} than the {} of all workers{bound}.",
         name(best.row),
         best.row.backward,
         spoken(best.step),

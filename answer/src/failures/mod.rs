@@ -11,7 +11,7 @@ mod report;
 use std::collections::BTreeSet;
 
 use ::failures::{FailureError, Ran, Step};
-use pipeline::{Bytes, Nanos};
+use pipeline::Bytes;
 use question::case::{self, Case, ScheduleSource};
 use question::failures::FailureKeys;
 use question::scenario::{Scenario, Setting};
@@ -23,6 +23,7 @@ use self::asked::Asked;
 pub use self::borne::BorneRow;
 pub use self::dropped::DroppedRow;
 pub use self::policies::PolicyRow;
+use crate::solution::{self, Solution};
 
 /// A step with all stages waiting for each other at its end, and with a staggered optimizer.
 #[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,6 +48,10 @@ pub struct ReroutedRow {
     pub gap: f64,
     /// The same with a staggered optimizer.
     pub staggered_gap: f64,
+    /// The result of the search for the step.
+    pub solution: Solution,
+    /// The result of the search for the step with a staggered optimizer; costs of its history are spans of one step.
+    pub staggered_solution: Solution,
     /// The most that a worker of any stage holds.
     pub peak_bytes: u64,
     /// The most that one may hold, of the stage that may hold most; none where nothing is limited.
@@ -180,19 +185,28 @@ const fn float(number: u64) -> f64 {
     number as f64
 }
 
-/// By how much `time` exceeds `bound`, as a share of it.
-fn gap(time: Nanos, bound: Nanos) -> f64 {
-    if time.0 == 0 { 0.0 } else { 1.0 - float(bound.0) / float(time.0) }
-}
-
 impl ReroutedRow {
+    /// The result of the search for the step that policies take.
+    const fn taken(&self, staggered: bool) -> &Solution {
+        if staggered { &self.staggered_solution } else { &self.solution }
+    }
+
     fn of(step: &Step, limits: Option<&[Bytes]>) -> Self {
+        let [history, staggered_history] = &step.histories;
+        let solution = ("step", step.step, step.bound.step, history);
+        let staggered = ("staggered", step.staggered, step.bound.staggered, staggered_history);
+        let [solution, staggered_solution] =
+            [solution, staggered].map(|(objective, cost, bound, history)| {
+                Solution::new((objective, cost), Some(bound), history)
+            });
         Self {
             step: StepRow::of(step),
             bound_ns: step.bound.step.0,
             staggered_bound_ns: step.bound.staggered.0,
-            gap: gap(step.step, step.bound.step),
-            staggered_gap: gap(step.staggered, step.bound.staggered),
+            gap: solution::gap(step.step, step.bound.step),
+            staggered_gap: solution::gap(step.staggered, step.bound.staggered),
+            solution,
+            staggered_solution,
             peak_bytes: step.peaks.iter().map(|peak| peak.0).max().unwrap_or(0),
             limit_bytes: limits.map(|all| all.iter().map(|limit| limit.0).max().unwrap_or(0)),
         }

@@ -4,16 +4,14 @@ use measured::interval_in_words;
 use question::format;
 
 use super::priced::Plan;
+use crate::solution::against_bound;
 
 /// How far the order of `plan` may be from the best, in words, where a bound is known.
 #[must_use]
 pub fn least(plan: &Plan) -> Option<String> {
-    let least = plan.least_step?;
-    if least >= plan.step {
-        return Some("no order of passes is shorter in this memory".to_owned());
-    }
-    let gap = 1.0 - plan::number(least.0) / plan::number(plan.step.0);
-    Some(format!("lower bound: {}, {} below", format::time(least), format::percent(gap)))
+    let shown = |bound| format::time(bound).trim().to_owned();
+    let bound = against_bound(plan.step, Some(plan.least_step?), shown);
+    Some(format!("of all orders of passes in this memory: {bound}"))
 }
 
 /// How far the step of `plan` may be off, or that nothing of its kind was measured.

@@ -5,19 +5,9 @@ use question::format;
 
 use super::SearchRow;
 use super::joint_choice::gain;
+use super::solution::Values;
 use crate::headline::MOST_SENTENCES;
-
-/// The objective of a row: of the order found, of the schedule that it is compared with, and its lower bound.
-struct Values {
-    found: Nanos,
-    /// The best published one, or the one that a recorded trainer runs.
-    published: Option<(&'static str, Nanos)>,
-    /// Whether a recorded trainer runs it.
-    is_trainers: bool,
-    bound: Option<Nanos>,
-    /// Whether the recording or the replicas cannot tell the order from the published one.
-    is_within_error: bool,
-}
+use crate::solution::against_bound;
 
 /// How much shorter than the best published schedule each order is, and how much shorter any order can be; of many rows,
 /// in how many.
@@ -54,50 +44,6 @@ fn sentence(row: &SearchRow) -> String {
 }
 
 impl Values {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // No time is below zero.
-    fn of(row: &SearchRow) -> Self {
-        let searched = &row.searched;
-        if let Some(found) = &searched.under_noise {
-            let time = |value: f64| Nanos(value.round() as u64);
-            let published =
-                found.published.as_ref().map(|(family, one)| (family.name(), time(one.value)));
-            let interval = found.published_gain.and_then(|gain| gain.ci95);
-            return Self {
-                found: time(found.answer.value),
-                published,
-                is_trainers: false,
-                bound: found.bound.map(|bound| bound.cost),
-                is_within_error: interval.is_none_or(|[low, _]| low <= 0.0),
-            };
-        }
-        let sure = |found, published, bound| Self {
-            found,
-            published,
-            is_trainers: false,
-            bound,
-            is_within_error: false,
-        };
-        if let Some(figures) = row.simulated.as_ref().and_then(|one| one.figures.as_ref()) {
-            let published = figures.published.map(|(family, time)| (family.name(), time));
-            return sure(figures.value, published, figures.bound);
-        }
-        if let Some(found) = &searched.on_hardware {
-            let published = found.published.first().map(|(family, one)| (family.name(), one.value));
-            return sure(found.answer.value, published, Some(found.bound.cost));
-        }
-        if let Some(choice) = &row.chosen {
-            let published = choice.published.first().map(|one| (one.schedule, Nanos(one.cost_ns)));
-            return sure(row.cost, published, choice.bound);
-        }
-        let trainers = row.trainer().map(|(runs, _)| runs);
-        let published = trainers.or(row.published()).map(|one| (one.family.name(), one.cost));
-        Self {
-            is_trainers: trainers.is_some(),
-            is_within_error: published.is_some_and(|(_, cost)| row.is_within_error(cost)),
-            ..sure(row.cost, published, Some(row.bound()))
-        }
-    }
-
     fn against_published(&self) -> String {
         let why = match self.is_trainers {
             true => "which the trainer runs",
@@ -119,14 +65,7 @@ impl Values {
             true => format::time(time).trim().to_owned(),
             false => format!("{} bubble", format::percent(row.rate(time))),
         };
-        match self.bound {
-            None => "no lower bound is proved for this objective".to_owned(),
-            Some(time) if time >= self.found => "proved optimal".to_owned(),
-            Some(time) => {
-                let less = format::percent(gain(time, self.found));
-                format!("lower bound {}, {less} shorter", bound(time))
-            }
-        }
+        against_bound(self.found, self.bound, bound)
     }
 }
 

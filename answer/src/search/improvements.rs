@@ -4,6 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use pipeline::Nanos;
 use question::{Host, Improvement};
+use search::Milestone;
 
 /// The improvements of one search, which the host hears of as they come.
 pub(super) struct Improvements<'h> {
@@ -11,17 +12,6 @@ pub(super) struct Improvements<'h> {
     /// The number of the search.
     search: usize,
     seen: Mutex<Seen>,
-}
-
-/// What a search had by a number of its steps.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Milestone {
-    /// The steps.
-    pub steps: u64,
-    /// The best cost.
-    pub cost: Nanos,
-    /// The lower bound on the cost of any order, where one was known.
-    pub bound: Option<Nanos>,
 }
 
 #[derive(Default)]

@@ -9,6 +9,7 @@ mod joint_choice;
 mod program;
 mod report;
 mod simulated;
+mod solution;
 
 use pipeline::{Limit, Placement};
 use profile::AnyProfile;
@@ -24,7 +25,6 @@ use serde::ser::{SerializeStruct, Serializer};
 
 use self::asked::{Asked, aim, figure, row};
 use self::improvements::Improvements;
-pub use self::improvements::Milestone;
 pub use self::joint::scenario;
 pub use self::joint_choice::{ChosenSettings, JointChoice, WithSettings};
 pub use self::program::{Solved, program};

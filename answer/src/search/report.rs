@@ -2,7 +2,7 @@
 
 pub(super) mod entry;
 mod joint;
-mod on_hardware;
+pub(super) mod on_hardware;
 mod simulated;
 mod under_noise;
 
@@ -14,7 +14,7 @@ use pipeline::overlap::{Overlap, Part, Stream};
 use pipeline::{Bytes, Costs, Metrics, Nanos, Placement};
 use profile::TrainerProfile;
 use search::bounds::Argument::Branching;
-use search::{Found, Instance, Objective, Published, Running};
+use search::{Found, Instance, Milestone, Objective, Published, Running};
 use sim::{Details, Replay, Simulation, Study};
 
 use question::case::{Case, Searched};
@@ -24,8 +24,9 @@ use question::sheet::Sheet;
 use question::{Diagnostic, format};
 
 use super::joint_choice::gain;
-use super::{Improvements, JointChoice, Milestone, Simulated, Solved};
+use super::{Improvements, JointChoice, Simulated, Solved};
 use crate::front::Standing;
+use crate::solution::Solution;
 
 /// One search.
 pub struct SearchRow {
@@ -297,8 +298,8 @@ impl SearchRow {
         self.solved.as_ref()
     }
 
-    /// Why.
-    fn argument(&self) -> String {
+    /// The argument that proves the bound.
+    pub(super) fn argument(&self) -> String {
         self.searched.found.bound.argument.to_string()
     }
 
@@ -476,7 +477,7 @@ fn in_words(row: &SearchRow, solved: &Solved) -> String {
         _ => format!("the argument `{}` proves it", row.argument()),
     };
     match end {
-        End::Proved => format!("{size}: solved, no order costs less; {proved}\n"),
+        End::Proved => format!("{size}: solved, proved optimal; {proved}\n"),
         End::Relaxed => format!(
             "{size}: solved without whole backwards, which bounds every order; {proved}, and leaves open whether \
              one costs less than that found\n"
@@ -531,11 +532,10 @@ fn running(row: &SearchRow) -> Option<String> {
     let name = [Some("without a barrier between steps")].into_iter().chain(row.parts());
     let name: Vec<&str> = name.flatten().collect();
     Some(format!(
-        "\n{}: the order takes {} a step, since a stage may begin later than in a step alone; of that no order takes \
-         less than {} ({})\n",
+        "\n{}: the order takes {} a step, since a stage may begin later than in a step alone; {} ({})\n",
         name.join(", "),
         format::time(step),
-        format::time(bound.cost),
+        Solution::new(("step", step), Some(bound.cost), &[]).against_bound(),
         bound.argument
     ))
 }

@@ -14,8 +14,8 @@ pub use self::bound::encoder_bound;
 pub use self::parts::{
     EncoderParts, EncoderPlace, MAX_UNITS, Placed, encoder_parts, place_encoder,
 };
-use crate::GraphSearch;
 use crate::side_by_side::Stop;
+use crate::{GraphFound, GraphSearch, Milestone};
 
 /// The largest number of slots and layers of a step that are searched.
 pub const MAX_ENCODER_OPERATIONS: usize = 2_000_000;
@@ -39,6 +39,8 @@ pub struct FoundEncoder {
     pub held: Vec<Bytes>,
     /// Whether that is within the limits.
     pub fits: bool,
+    /// The best steps of the search after so many of its own steps, until this one.
+    pub history: Vec<Milestone>,
 }
 
 /// Searches where and when the encoder runs beside a schedule, so that the step is short: `effort` times as long as
@@ -65,35 +67,38 @@ pub fn search_encoder(
         seed,
         steps: STEPS.saturating_mul(effort).max(STEPS / SHORT),
     };
-    let orders = search.run(&kept.graph, &[], stop).map(|(_, orders)| orders);
-    let Some(orders) = orders else {
+    let Some(beside_kept) = search.run(&kept.graph, &[], stop) else {
         // Nothing fits: the shortest step that does not.
         let beside = Beside { limits: None, ..*beside };
         let found = search_encoder(&beside, model, (effort, seed), stop)?;
         return Ok(FoundEncoder { fits: false, ..found });
     };
     if model == ModelOrder::Kept {
-        return found(&kept, &orders, bound);
+        return found(&kept, &beside_kept, bound);
     }
     let free = EncoderStep::new(beside, ModelOrder::Free)?;
     let (shape, costs) = (beside.schedule.shape(), beside.costs);
     let bound = encoder_bound(costs, beside.encoder, shape.stages(), shape.microbatches());
     let search = GraphSearch { bound: i64::try_from(bound.0).unwrap_or(i64::MAX), ..search };
     // Operations have the same numbers; groups of the model are others.
+    let GraphFound { score, orders, history } = beside_kept;
     let machines = free.graph.groups().iter().zip(0..).map(|(group, at)| match group.pool {
         sim::graph::NONE => group.machine,
         _ => orders.machines[at],
     });
-    let start = Orders { machines: machines.collect(), operations: orders.operations };
-    let orders = search.run(&free.graph, std::slice::from_ref(&start), stop);
-    found(&free, &orders.map_or(start, |(_, orders)| orders), bound)
+    let orders = Orders { machines: machines.collect(), operations: orders.operations };
+    let beside_free = search.run(&free.graph, std::slice::from_ref(&orders), stop);
+    let start = GraphFound { score, orders, history };
+    found(&free, &beside_free.unwrap_or(start), bound)
 }
 
-fn found(step: &EncoderStep, orders: &Orders, bound: Nanos) -> Result<FoundEncoder, Fault> {
+fn found(step: &EncoderStep, found: &GraphFound, bound: Nanos) -> Result<FoundEncoder, Fault> {
+    let orders = &found.orders;
     // Orders were timed when they were found.
     let timeline = step.timeline(orders).ok_or(Fault::BehindEncoder)?;
     let (stages, held) = (step.stages(orders), step.held(orders));
-    Ok(FoundEncoder { stages, timeline, bound, held, fits: true })
+    let history = found.milestones(bound, Nanos(0));
+    Ok(FoundEncoder { stages, timeline, bound, held, fits: true, history })
 }
 
 /// Slots of the schedule and layers of the encoder in a step.

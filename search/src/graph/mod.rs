@@ -5,12 +5,14 @@
 mod list_scheduler;
 mod walk;
 
+use pipeline::Nanos;
 use sim::graph::{Goal, Graph, Group, NONE, Orders, Score, Times};
 
 use self::list_scheduler::{Rule, schedule};
 use self::walk::Walk;
 use crate::annealing::{self, Cooling};
 use crate::chance::Chance;
+use crate::found::{Milestone, nanos};
 use crate::side_by_side::{CHAINS, SideBySide, Stop, Strategy, Turn, keep_better};
 
 /// Rounds of a search.
@@ -46,27 +48,51 @@ pub struct GraphSearch {
     pub steps: u64,
 }
 
+/// The result of a search of a graph.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GraphFound {
+    /// The score of the orders.
+    pub score: Score,
+    /// The cheapest orders found.
+    pub orders: Orders,
+    /// The best cost after a number of steps, at every improvement and at the end.
+    pub history: Vec<(u64, i64)>,
+}
+
+impl GraphFound {
+    /// The milestones of a step whose stages are busy for `after` behind the cost, where no order has a lower one than
+    /// `bound`.
+    #[must_use]
+    pub fn milestones(&self, bound: Nanos, after: Nanos) -> Vec<Milestone> {
+        let milestone = |&(steps, cost): &(u64, i64)| Milestone {
+            steps,
+            cost: nanos(cost) + after,
+            bound: Some(bound),
+        };
+        self.history.iter().map(milestone).collect()
+    }
+}
+
 impl GraphSearch {
     /// The cheapest orders of `graph` that keep all limits, as far as they were found by list schedules and from
     /// `starts`, which need not keep them; `None` if there are none. The same on any number of threads as long as
     /// `stop` returns false.
     #[must_use]
-    pub fn run(&self, graph: &Graph, starts: &[Orders], stop: Stop<'_>) -> Option<(Score, Orders)> {
+    pub fn run(&self, graph: &Graph, starts: &[Orders], stop: Stop<'_>) -> Option<GraphFound> {
         // What is found does not depend on the unit of time.
         let (scaled, unit) = graph.in_units();
         let bound = self.bound.div_euclid(unit) + i64::from(self.bound.rem_euclid(unit) > 0);
-        let (Score { cost, sum }, orders) =
-            Self { bound, ..*self }.in_units(&scaled, starts, stop)?;
-        Some((Score { cost: cost * unit, sum: sum.saturating_mul(unit) }, orders))
+        let mut found = Self { bound, ..*self }.in_units(&scaled, starts, stop)?;
+        found.score.cost *= unit;
+        found.score.sum = found.score.sum.saturating_mul(unit);
+        found.history.iter_mut().for_each(|(_, cost)| *cost *= unit);
+        Some(found)
     }
 
-    fn in_units(
-        &self,
-        graph: &Graph,
-        starts: &[Orders],
-        stop: Stop<'_>,
-    ) -> Option<(Score, Orders)> {
+    fn in_units(&self, graph: &Graph, starts: &[Orders], stop: Stop<'_>) -> Option<GraphFound> {
         let lister = Lister::new(graph, self.goal);
+        let mut history = Vec::new();
+        let mut spent = 0;
         let mut best = (Score::WORST, Orders::default());
         let mut urgencies = Vec::new();
         for orders in starts {
@@ -77,6 +103,7 @@ impl GraphSearch {
             }
             urgencies.push(times.starts);
         }
+        note(&mut history, 0, best.0.cost);
         urgencies.push(lister.tails.iter().map(|tail| -tail).collect());
         urgencies.push(lister.group_by_group());
         let rules = lister.plain_rules(&urgencies);
@@ -88,8 +115,10 @@ impl GraphSearch {
             if best.0.cost <= self.bound || (best.0 != Score::WORST && stop()) {
                 break;
             }
+            spent += lister.once();
             if let Some(found) = lister.plain(&urgencies, rule) {
                 keep_better(&mut best, &found);
+                note(&mut history, spent, best.0.cost);
             }
         }
         if best.0 == Score::WORST {
@@ -101,8 +130,21 @@ impl GraphSearch {
         };
         let strategy = Searched { search: *self, lister, best: best.clone() };
         let mut search = SideBySide::new(strategy, self.steps, chain);
-        search.run(stop, |_| ());
-        Some(search.strategy.best)
+        search.run(stop, |search| {
+            note(&mut history, spent + search.done, search.strategy.best.0.cost);
+        });
+        let (score, orders) = search.strategy.best;
+        let steps = spent + search.done;
+        let is_later = history.last().is_none_or(|&(last, _)| last < steps);
+        history.extend(is_later.then_some((steps, score.cost)));
+        Some(GraphFound { score, orders, history })
+    }
+}
+
+/// Notes a cost below all in `history`.
+fn note(history: &mut Vec<(u64, i64)>, steps: u64, cost: i64) {
+    if cost < Score::WORST.cost && history.last().is_none_or(|&(_, last)| cost < last) {
+        history.push((steps, cost));
     }
 }
 

@@ -78,7 +78,15 @@ impl Drawn {
 }
 
 fn search(graph: &Graph, goal: Goal, steps: u64) -> Option<(Score, Orders)> {
-    GraphSearch { goal, bound: 0, seed: 3, steps }.run(graph, &[], &|| false)
+    let found = GraphSearch { goal, bound: 0, seed: 3, steps }.run(graph, &[], &|| false)?;
+    let (steps, costs): (Vec<u64>, Vec<i64>) = found.history.iter().copied().unzip();
+    assert!(
+        steps.is_sorted() && costs.is_sorted_by(|one, next| one >= next),
+        "{:?}",
+        found.history
+    );
+    assert_eq!(costs.last(), Some(&found.score.cost));
+    Some((found.score, found.orders))
 }
 
 /// The least cost of all orders, by trying all of them.

@@ -9,12 +9,14 @@ use serde_json::Value;
 use super::{SearchRow, on_hardware, under_noise};
 use crate::front::Standing;
 use crate::search::{ChosenSettings, WithSettings};
+use crate::solution::Solution;
 
 /// The figures of a search, with the lists that a line of a table has no place for.
 #[derive(Serialize)]
 pub(in crate::search) struct Full<'a> {
     #[serde(flatten)]
     entry: Entry,
+    solution: Solution,
     #[serde(skip_serializing_if = "Option::is_none")]
     joint: Option<Joint<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,7 +78,7 @@ impl<'a> From<&'a SearchRow> for Full<'a> {
             scenario: &chosen.setting.keys,
         });
         let hardware = row.searched.on_hardware.as_ref().map(OnHardware::from);
-        Self { entry: Entry::from(row), joint, hardware }
+        Self { entry: Entry::from(row), solution: row.solution(), joint, hardware }
     }
 }
 

@@ -51,10 +51,9 @@ fn in_words(row: &SearchRow, chosen: &JointChoice) -> String {
     };
     let bound = match chosen.bound {
         None | Some(Nanos(0)) => String::new(),
-        Some(bound) => format!(
-            "  bound of all choices: {}, {} below (the mean stage must do its share, some stage that of whole layers)\n",
-            format::time(bound),
-            format::percent(gain(bound, row.cost))
+        Some(_) => format!(
+            "  of all choices: {} (the mean stage must do its share, some stage that of whole layers)\n",
+            row.solution().against_bound()
         ),
     };
     format!("{head}{asked}{bound}")

@@ -138,16 +138,11 @@ fn bound(row: &SearchRow, found: &FoundOnHardware) -> String {
         Nanos(0) => String::new(),
         time => format!(", with {} between two steps", format::time(time)),
     };
-    format!(
-        "lower bound: {}, {} below ({}{between})",
-        format::time(bound.cost),
-        share(bound.cost, found.answer.value),
-        argument(row, found)
-    )
+    format!("{} ({}{between})", row.solution().against_bound(), argument(row, found))
 }
 
 /// Why no order undercuts the bound of `row`.
-pub(super) fn argument(row: &SearchRow, found: &FoundOnHardware) -> String {
+pub(in crate::search) fn argument(row: &SearchRow, found: &FoundOnHardware) -> String {
     let wires = row.searched.case.hardware.iter().flat_map(|hardware| hardware.cluster.wires());
     match found.bound.argument {
         ArgumentOnHardware::NotShared(argument) => format!("{argument}, no link shared"),

@@ -7,6 +7,7 @@ use question::sheet::Sheet;
 use super::SearchRow;
 use crate::search::joint_choice::gain;
 use crate::search::{Simulated, SimulatedFigures};
+use crate::solution::Solution;
 
 /// Adds to `sheet` the results of such searches among `rows`.
 pub(super) fn tell(sheet: &mut Sheet, rows: &[SearchRow]) {
@@ -29,12 +30,12 @@ fn in_words(row: &SearchRow, simulated: &Simulated) -> String {
     let Simulated { keys, figures, simulated } = simulated;
     let with = format!("simulated with {}, {simulated} orders", keys.join(", "));
     match figures {
-        Some(figures) => format!("\n{name}: {}", of_figures(figures, &with)),
+        Some(figures) => format!("\n{name}: {}", of_figures(figures, &row.solution(), &with)),
         None => format!("\n{name}: {with}\n"),
     }
 }
 
-fn of_figures(figures: &SimulatedFigures, with: &str) -> String {
+fn of_figures(figures: &SimulatedFigures, solution: &Solution, with: &str) -> String {
     let SimulatedFigures { value, nominal, published, bound, is_nominal } = figures;
     let share = |more: Nanos| format::percent(gain(*value, more));
     let nominal = match nominal {
@@ -50,14 +51,7 @@ fn of_figures(figures: &SimulatedFigures, with: &str) -> String {
         Some((family, one)) if one == value => format!("; {} takes as long", family.name()),
         Some((family, one)) => format!(", {} below {}", share(*one), family.name()),
     };
-    let bound = match bound {
-        Some(bound) if bound == value => "no order takes less: optimal".to_owned(),
-        Some(bound) => format!(
-            "lower bound: {}, {} below, with or without these keys",
-            format::time(*bound),
-            format::percent(gain(*bound, *value))
-        ),
-        None => "bound: none with these keys".to_owned(),
-    };
+    let with_or_without = if bound.is_some() { ", with or without these keys" } else { "" };
+    let bound = format!("{}{with_or_without}", solution.against_bound());
     format!("{} ({with})\n  {nominal}{published}\n  {bound}\n", format::time(*value))
 }

@@ -93,19 +93,10 @@ fn in_words(row: &SearchRow, found: &FoundUnderNoise) -> String {
                 false => format!(", {} below {}", self::gain(&by, one.value), family.name()),
             }
         });
-    let bound = match found.bound {
-        Some(bound) => {
-            let share = 1.0 - nanos(bound.cost) / answer.value.max(1.0);
-            format!(
-                "lower bound: {}, {} below ({})",
-                format::time(bound.cost),
-                format::percent(share),
-                bound.argument
-            )
-        }
-        None => "bound: none for this objective".to_owned(),
-    };
-    format!("{value}\n  {verdict}{}\n  {bound}\n", published.unwrap_or_default())
+    let solution = row.solution();
+    let why = solution.argument.iter().map(|why| format!(" ({why})")).collect::<String>();
+    let bound = solution.against_bound();
+    format!("{value}\n  {verdict}{}\n  {bound}{why}\n", published.unwrap_or_default())
 }
 
 /// `difference` as a share of `of`, with its interval.
@@ -117,9 +108,4 @@ fn gain(difference: &Difference, of: f64) -> String {
         }
         None => format!("{} (too few replicas to say how surely)", share(difference.by)),
     }
-}
-
-#[allow(clippy::cast_precision_loss)] // For a share.
-fn nanos(time: Nanos) -> f64 {
-    time.0 as f64
 }
