@@ -73,6 +73,11 @@ torch_versions() {
   cargo build --quiet --profile test $(make --no-print-directory tested) --lib --bins --examples && bash tests/torch.sh versions "$target/debug"
 }
 
+# Laws of searches that hold in every case, in thousands of them.
+laws() {
+  DEBUBBLE_CASES=20 cargo test --quiet --profile test --locked -p debubble-search --lib -- graph:: encoder::
+}
+
 cp_sat() {
   cargo build --quiet --profile test $(make --no-print-directory tested) --bin debubble && bash tests/cp-sat.sh short "$target/debug/debubble"
 }
@@ -88,6 +93,7 @@ check "wheel from its sources" bash tests/wheel.sh test
 check "slow tests of PyTorch" slow_torch
 check "PyTorch's benchmark in short" torch_benchmark
 check "PyTorch, the oldest version to the newest" torch_versions
+check "laws of searches in thousands of cases" laws
 check "CP-SAT on two small pipelines" cp_sat
 check "changed inputs for a minute" make --no-print-directory fuzz-minute
 check "bundle for a GPU, on stand-ins" bundle

