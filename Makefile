@@ -199,6 +199,7 @@ lint: cargo
 	bash tests/python.sh lint
 	bash tests/workflows.sh
 	bash tests/stages-check.sh
+	bash tests/size.sh
 	bash tests/web.sh lint
 
 check: lint test

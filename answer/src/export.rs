@@ -15,9 +15,6 @@ use crate::outcome::Outcome;
 ///
 /// Where only the order is wanted (`needs_times` is false), a setting may do without times, unless the
 /// order depends on them.
-///
-/// # Errors
-/// If the scenario has several settings or schedules, or the schedule cannot do its question.
 pub fn export(
     context: &Context<'_>,
     mut scenario: Scenario,
@@ -45,9 +42,6 @@ pub fn export(
 }
 
 /// The order of `case` in `form`; a timeline as the text of its order.
-///
-/// # Errors
-/// If the trainer of the form cannot run it, with the reason.
 pub fn order(context: &Context<'_>, case: &Case, form: Form) -> Result<String, Diagnostic> {
     let trainer = match form {
         Form::Text | Form::Chrome => return Ok(case.schedule.to_string()),
@@ -64,9 +58,6 @@ pub fn order(context: &Context<'_>, case: &Case, form: Form) -> Result<String, D
 }
 
 /// `schedule`, called `name`, in the form of a file called `path` ([`Form::of_order_in`]).
-///
-/// # Errors
-/// As [`order`].
 pub fn order_in(
     context: &Context<'_>,
     path: &Path,
@@ -115,9 +106,6 @@ fn written(
 }
 
 /// Simulates `case` and keeps its run.
-///
-/// # Errors
-/// If the clock overflows or the pipeline gets stuck.
 pub fn run(case: Case) -> Result<Outcome, Diagnostic> {
     Outcome::of(case, Details { run: true, ..Details::default() }, &mut Replay::new())
 }

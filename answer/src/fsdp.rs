@@ -150,7 +150,6 @@ const HEADER: [&str; 9] = [
 pub struct OfModel {
     /// Forward and backward of a sample.
     pub cost: Option<String>,
-    /// Layers.
     pub layers: u64,
     /// Bytes of all parameters as they travel.
     pub parameters_bytes: Option<u64>,
@@ -205,9 +204,6 @@ pub struct FsdpAnswer {
 
 impl FsdpAnswer {
     /// The rows as CSV, with the keys of the JSON as columns.
-    ///
-    /// # Errors
-    /// If memory runs out.
     pub fn csv(&self) -> Result<Vec<u8>, Diagnostic> {
         crate::csv(&self.results)
     }
@@ -268,9 +264,6 @@ fn headline(rows: &[FsdpRow]) -> String {
 }
 
 /// Packs the samples of every setting in every way, and times them.
-///
-/// # Errors
-/// If a key is wrong, a file cannot be read, or samples cannot be packed.
 pub fn fsdp(context: &Context<'_>, keys: &FsdpKeys) -> Result<FsdpAnswer, Diagnostic> {
     let is_of_model = keys.model.is_some();
     let keys = &planning::samples::of_keys(context, keys)?;

@@ -76,9 +76,6 @@ use question::Diagnostic;
 use serde::Serialize;
 
 /// `rows` as CSV, under the names of their fields.
-///
-/// # Errors
-/// If memory runs out.
 pub fn csv<Row: Serialize>(rows: impl IntoIterator<Item = Row>) -> Result<Vec<u8>, Diagnostic> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     for row in rows {

@@ -89,9 +89,6 @@ impl Outcome {
 
     /// Runs the replicas that were asked for, or as many as there are when `stop` says so; `done` is
     /// called after each.
-    ///
-    /// # Errors
-    /// The error of the first replica that has one.
     pub fn run_replicas(
         &mut self,
         done: impl Fn() + Sync,

@@ -79,7 +79,6 @@ pub struct UpdateRow {
 /// The pipelines that train.
 #[derive(Serialize, Clone, Debug)]
 pub struct PipelinesRow {
-    /// Replicas.
     pub replicas: u64,
     /// Stages of each.
     pub stages: u64,
@@ -124,7 +123,6 @@ pub struct RlAnswer {
     pub headline: String,
     /// Devices that generate.
     pub rollout_devices: u64,
-    /// Devices that train.
     pub training_devices: u64,
     /// `colocated` or `separate`.
     pub placement: &'static str,
@@ -143,9 +141,7 @@ pub struct RlAnswer {
     pub responses: f64,
     /// Tokens of prompts and responses that are trained on, per second.
     pub tokens_per_second: f64,
-    /// Its phases.
     pub phases: Vec<PhaseRow>,
-    /// The rollout.
     pub rollout: RolloutRow,
     /// The updates.
     pub update: UpdateRow,
@@ -240,9 +236,6 @@ fn written(cost: CostModel) -> Option<String> {
 }
 
 /// Simulates the steps that `keys` ask for, and what levers would make of them.
-///
-/// # Errors
-/// If a key is wrong, a file cannot be read, or responses do not fit the engines or microbatches.
 pub fn rl(context: &Context<'_>, keys: &RlKeys) -> Result<RlAnswer, Diagnostic> {
     let question = asked(context, keys)?;
     let levers = levers::of(keys, &question);
@@ -315,9 +308,6 @@ fn announce(context: &Context<'_>, asked: &Asked, rounds: u64) {
 
 impl RlAnswer {
     /// The phases as CSV, with the keys of the JSON as columns.
-    ///
-    /// # Errors
-    /// If memory runs out.
     pub fn csv(&self) -> Result<Vec<u8>, Diagnostic> {
         crate::csv(&self.phases)
     }

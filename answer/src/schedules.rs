@@ -18,9 +18,6 @@ pub struct SchedulesAnswer {
 
 impl SchedulesAnswer {
     /// Those among `names`, in that order.
-    ///
-    /// # Errors
-    /// If there is no schedule of a name.
     pub fn named(&self, names: &[String]) -> Result<Self, Diagnostic> {
         let entry = |name: &String| {
             let found = self.schedules.iter().find(|entry| entry.name == *name);
@@ -69,7 +66,6 @@ fn wrapped(text: &str) -> String {
 /// A published schedule that is not offered.
 #[derive(Serialize, Clone, Debug)]
 pub struct NotOffered {
-    /// Its name.
     pub name: &'static str,
     /// Where it was published.
     pub source: &'static str,

@@ -78,12 +78,10 @@ pub struct Wants {
 /// The schedules whose timelines are drawn, with the copies of activations to the host.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Timelines {
-    /// None.
     #[default]
     None,
     /// Orders of fewer passes than this.
     Below(usize),
-    /// All.
     All,
 }
 
@@ -163,10 +161,6 @@ fn strip<'a>(text: &'a str, name: &str, end: &str) -> &'a str {
 }
 
 /// Simulates every schedule of every setting of `scenario`, with the details that `wants` names.
-///
-/// # Errors
-/// If a schedule that is named by itself cannot do its question and `wants` no partial answer, or no schedule
-/// of a setting can.
 pub fn simulate(
     context: &Context<'_>,
     scenario: &Scenario,
@@ -201,9 +195,6 @@ fn explain(context: &Context<'_>, outcomes: &mut [Outcome], gaps: bool) -> Resul
 
 /// Simulates every schedule of every setting, keeps the details of each run that `wants` needs, and
 /// notes keys without effect.
-///
-/// # Errors
-/// If a schedule that is named by itself cannot do its question, or no schedule of a setting can.
 fn answers(
     context: &Context<'_>,
     scenario: &Scenario,

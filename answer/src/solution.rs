@@ -31,7 +31,6 @@ pub struct Solution {
 /// The best cost after a number of steps.
 #[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MilestoneRow {
-    /// The steps.
     pub steps: u64,
     /// The best cost by then.
     pub cost_ns: u64,

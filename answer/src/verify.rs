@@ -51,9 +51,6 @@ impl Serialize for VerifyAnswer {
 }
 
 /// Checks the certificate in the file at `path`.
-///
-/// # Errors
-/// If the file cannot be read, or is not a certificate.
 pub fn verify(context: &Context<'_>, path: &Path) -> Result<VerifyAnswer, Diagnostic> {
     let text = context.read_toml(path, MAX_BYTES as u64)?;
     match certificate::verify(&text) {

@@ -23,9 +23,6 @@ impl BackgroundLoad {
     /// Starts `neighbours` threads that compute passes of `shape` again and again, each on the device
     /// that `ops` gives for its number, from 0; with `pinned`, from the second core on. Returns when
     /// all of them compute.
-    ///
-    /// # Errors
-    /// An error of their devices, or too little memory.
     pub fn new<O: Ops, F>(
         neighbours: usize,
         ops: F,

@@ -56,9 +56,6 @@ pub struct Peak<O: Ops> {
 
 impl<O: Ops> Peak<O> {
     /// Matrices of `size` rows and columns.
-    ///
-    /// # Errors
-    /// Too little memory, or a device error.
     pub fn new(mut ops: O, size: usize) -> Result<Self, DeviceError> {
         let mut filled = || {
             let mut tensor = ops.tensor(size * size)?;
@@ -119,9 +116,6 @@ pub struct Launches<O: Ops> {
 
 impl<O: Ops> Launches<O> {
     /// On the device of `ops`.
-    ///
-    /// # Errors
-    /// A device error.
     pub fn new(mut ops: O) -> Result<Self, DeviceError> {
         let (mut x, mut y) = (ops.tensor(1)?, ops.tensor(1)?);
         ops.write(&[0.0], At::start(&mut x))?;
@@ -170,9 +164,6 @@ fn three_stages() -> Result<Schedule, pipeline::Fault> {
 
 impl<O: Ops> Besides<O> {
     /// On devices of `ops`, one for each way.
-    ///
-    /// # Errors
-    /// A device error.
     pub fn new(ops: [O; 2]) -> Result<Self, BuildError> {
         let model = Model::new(1, 1, 3, 1, 1, 1)?;
         let fault = |fault: pipeline::Fault| DeviceError::NotAtHand { what: fault.to_string() };

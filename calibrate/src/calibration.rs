@@ -21,7 +21,6 @@ use crate::sample::{Rule, sample};
 
 /// Layers of the model whose two stages are checked.
 const CHECKED_LAYERS: usize = 12;
-/// Stages that are checked.
 const CHECKED_STAGES: usize = 2;
 
 /// A device, and which of its links are timed.
@@ -64,15 +63,9 @@ pub type Refusal = Box<dyn Error + Send + Sync>;
 pub trait Caller {
     /// The device is open, its kernels not yet compiled; `cut` is the part that is timed, if it is
     /// not all of one.
-    ///
-    /// # Errors
-    /// If the caller does not want this device.
     fn opened(&mut self, cut: Option<Cut>) -> Result<(), Refusal>;
 
     /// The kernels are compiled: what is timed with them.
-    ///
-    /// # Errors
-    /// If there is nothing to time.
     fn work(&mut self) -> Result<Work, Refusal>;
 
     /// So many measurements begin.
@@ -122,7 +115,6 @@ pub struct Outcome {
 pub struct Checked {
     /// The stage, counted from 0, of two.
     pub stage: usize,
-    /// Its layers.
     pub layers: usize,
     /// F, B or W.
     pub pass: &'static str,
@@ -133,9 +125,6 @@ pub struct Checked {
 }
 
 /// Opens the device of `request`, and times there what `caller` asks for.
-///
-/// # Errors
-/// A device that is missing or fails, too little memory, or a refusal of `caller`.
 pub fn calibrate(request: &Request, caller: &mut dyn Caller) -> Result<Outcome, CalibrationError> {
     let calibration = Calibration { links: &request.links, caller };
     request.backend.with_target(&request.options, calibration)?

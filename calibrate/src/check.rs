@@ -33,9 +33,6 @@ fn schedule() -> Result<Schedule, Fault> {
 
 impl<O: Ops> LoneStage<O> {
     /// Stage `stage` of 2 of `model`.
-    ///
-    /// # Errors
-    /// A device error, or a model that cannot be cut in two.
     pub fn new(ops: O, model: Model, stage: usize) -> Result<Self, BuildError> {
         let fault = |fault: Fault| DeviceError::NotAtHand { what: fault.to_string() };
         let schedule = schedule().map_err(fault)?;

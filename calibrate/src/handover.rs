@@ -19,9 +19,6 @@ pub struct HandOvers<O: Ops> {
 
 impl<O: Ops> HandOvers<O> {
     /// A tensor of `bytes`, at least one element.
-    ///
-    /// # Errors
-    /// Too little memory, or a device error.
     pub fn new([mut near, far]: [O; 2], bytes: usize) -> Result<Self, DeviceError> {
         let len = (bytes / near.element_bytes()).max(1);
         let mut tensor = near.tensor(len)?;

@@ -65,9 +65,6 @@ pub fn bytes(layout: &Layout, microbatch: u64, element_bytes: usize) -> u64 {
 
 impl<O: Ops> Parts<O> {
     /// The parts of `model`, which must have [`LAYERS`] layers, on the device of `ops`.
-    ///
-    /// # Errors
-    /// Too little memory, or a device error.
     pub fn new(mut ops: O, model: Model) -> Result<Self, DeviceError> {
         let layout = Layout::whole(model);
         let (Some(embedding), Some(head)) = (layout.embedding(), layout.head()) else {

@@ -238,9 +238,6 @@ where
 {
     /// Joins `traffic.pairs` pairs of stages on devices of `ops`; with `pinned`, each stage sits on a
     /// core of its own.
-    ///
-    /// # Errors
-    /// A plan that cannot be.
     pub fn new(joint: Joint, traffic: Traffic, ops: F, pinned: bool) -> Result<Self, Failure> {
         let core = |pair: usize| pinned.then_some(2 * pair);
         let measured = Pair::new(joint, traffic, ops.clone(), core(0))?;
@@ -291,7 +288,6 @@ pub struct Copies {
 }
 
 impl Copies {
-    /// Copies of `bytes`.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
         Self { from: vec![1; bytes], to: vec![2; bytes], began: Instant::now() }

@@ -87,9 +87,6 @@ where
 
 /// Checks that a model of `shape` can be timed with `free` bytes of memory beside `neighbours` that
 /// compute the same.
-///
-/// # Errors
-/// [`MeasureError::TooLarge`], or a model that is none with a few layers.
 pub fn check_memory(
     shape: ModelShape,
     neighbours: usize,
@@ -115,9 +112,6 @@ pub fn check_memory(
 
 /// Times the parts of a model of `shape` on a device whose kernels `ops` gives; `peak` is the size
 /// of the square product; `done` is called after each of [`KERNEL_MEASUREMENTS`].
-///
-/// # Errors
-/// A device error, or too little memory.
 pub fn kernel_times<O: Ops>(
     mut ops: impl FnMut() -> Result<O, DeviceError>,
     shape: ModelShape,
@@ -203,9 +197,6 @@ pub fn traffic(kind: LinkKind, message: Bytes) -> Vec<(u64, u64, bool)> {
 
 /// Times messages over links of `kind` between devices of `ops`; `None` for a kind that needs a device of its own. `done` is
 /// called after each of [`traffic`].
-///
-/// # Errors
-/// A link that fails.
 pub fn link_times<O: Ops + 'static>(
     ops: impl Fn() -> Result<O, DeviceError> + Clone + Send + Sync + 'static,
     kind: LinkKind,
@@ -246,9 +237,6 @@ pub fn link_times<O: Ops + 'static>(
 
 /// Times messages over links of `kind`, each size by the source that `make` returns for that many bytes;
 /// `done` is called after each of [`traffic`].
-///
-/// # Errors
-/// A device error.
 fn device_link_times<S: Source<Error = DeviceError>>(
     kind: LinkKind,
     message: Bytes,
@@ -271,9 +259,6 @@ fn device_link_times<S: Source<Error = DeviceError>>(
 }
 
 /// The same where two devices hand tensors to each other.
-///
-/// # Errors
-/// A device error.
 pub(crate) fn hand_over_times<O: Ops>(
     kind: LinkKind,
     message: Bytes,
@@ -287,9 +272,6 @@ pub(crate) fn hand_over_times<O: Ops>(
 }
 
 /// The same over a link that only `target` knows; `None` if it has none of that `kind`.
-///
-/// # Errors
-/// A device error.
 pub fn target_link_times<T: Target>(
     target: &T,
     kind: LinkKind,
@@ -337,9 +319,6 @@ impl Source for Pinned {
 }
 
 /// Launch time of a kernel on the host.
-///
-/// # Errors
-/// A device error.
 pub fn launch_time<O: Ops>(ops: O, rule: &Rule) -> Result<Quantity, MeasureError> {
     one_series("a launch", Launches::new(ops)?, 0, &short(rule))
 }

@@ -30,9 +30,6 @@ pub trait Source {
     type Error;
 
     /// Runs once more, and adds at least one raw sample, in nanoseconds, to each of `series`.
-    ///
-    /// # Errors
-    /// [`Self::Error`], if it cannot run.
     fn round(&mut self, series: &mut [Vec<u64>]) -> Result<(), Self::Error>;
 
     /// Time since it was made.
@@ -40,9 +37,6 @@ pub trait Source {
 }
 
 /// Samples of `count` series, each less `overhead`, but never below zero, in the order taken.
-///
-/// # Errors
-/// An error of the source.
 pub fn sample<S: Source>(
     source: &mut S,
     count: usize,

@@ -8,17 +8,12 @@ use serde::de::{Deserializer, SeqAccess, Unexpected, Visitor};
 
 /// Latencies in nanoseconds as they were written.
 pub(crate) enum ByLink {
-    /// One for all links.
     Alike(u64),
-    /// One for each.
     Each(Vec<u64>),
 }
 
 impl ByLink {
     /// The hops between stages of `schedule`.
-    ///
-    /// # Errors
-    /// [`Fault::HopCount`].
     pub(crate) fn hops(&self, schedule: &Schedule) -> Result<Hops, Fault> {
         match self {
             Self::Alike(hop) => Ok(Hops::alike(Nanos(*hop))),

@@ -47,7 +47,6 @@ pub struct Certificate {
     pub footprints: Footprints,
     /// The memory limit of each stage, if there is one.
     pub limits: Option<Limits>,
-    /// The objective.
     pub objective: Objective,
     /// The cost of the schedule.
     pub cost: Nanos,

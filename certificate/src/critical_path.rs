@@ -99,7 +99,6 @@ impl Pipe {
         self.legs[place][0]
     }
 
-    /// Its end.
     pub(crate) fn end(&self, place: usize) -> i128 {
         self.legs[place][1]
     }

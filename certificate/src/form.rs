@@ -43,9 +43,6 @@ struct Form {
 
 impl Certificate {
     /// Reads the form; nothing that it claims is checked but that the schedule is one.
-    ///
-    /// # Errors
-    /// The first part that does not have the form of a certificate.
     pub fn read(text: &str) -> Result<Self, Refusal> {
         if text.len() > MAX_BYTES {
             return Err(Refusal::TooLarge { bytes: text.len() });

@@ -10,15 +10,11 @@ use crate::{BoundArgument, Heads, Log, Refusal};
 pub struct Proof {
     /// Raised starts, which stand first.
     pub heads: Heads,
-    /// The log.
     pub log: Option<Log>,
 }
 
 impl Proof {
     /// The proof of `argument` in `text`.
-    ///
-    /// # Errors
-    /// [`Refusal::Log`] if it is missing, is there for nothing, or cannot be read.
     pub(crate) fn read(argument: BoundArgument, text: Option<&str>) -> Result<Self, Refusal> {
         let refuse = |why| Err(Refusal::Log { why });
         let Some(text) = text else {

@@ -102,9 +102,6 @@ impl<'a> Clock<'a> {
 }
 
 /// The most that each stage holds, along its order.
-///
-/// # Errors
-/// If a slot is not one F, B, W, R or BW, the latter only where the bound is about whole backwards, or if a stage holds more than its limit.
 pub(crate) fn peaks(certificate: &Certificate) -> Result<Vec<Bytes>, Refusal> {
     let orders = certificate.schedule.orders().iter().enumerate();
     orders.map(|(stage, order)| peak(certificate, stage, order.slots())).collect()

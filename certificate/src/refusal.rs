@@ -103,7 +103,6 @@ pub enum Refusal {
     /// A bound that the argument does not show.
     #[error("the argument {argument} does not show that every schedule costs {claimed} or more")]
     Bound {
-        /// The argument.
         argument: BoundArgument,
         /// The bound claimed.
         claimed: Nanos,

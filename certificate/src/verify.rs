@@ -17,7 +17,6 @@ pub struct Verdict {
     pub peaks: Vec<Bytes>,
     /// The memory limit of each stage, if there is one.
     pub limits: Option<Vec<Bytes>>,
-    /// The objective.
     pub objective: Objective,
     /// The cost of the schedule.
     pub cost: Nanos,
@@ -50,9 +49,6 @@ impl Verdict {
 /// Reads a certificate and checks all that it claims, trusting nothing: the order is complete,
 /// well placed and free of deadlock; it fits the limits; it costs what is claimed; and the argument
 /// shows that none costs less than the bound.
-///
-/// # Errors
-/// The first claim that does not hold.
 pub fn verify(text: &str) -> Result<Verdict, Refusal> {
     let certificate = Certificate::read(text)?;
     let peaks = recount::peaks(&certificate)?;

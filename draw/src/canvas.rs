@@ -55,7 +55,6 @@ impl About {
 pub(super) struct Spot {
     /// Its centre, in pixels of the whole picture.
     pub at: Point,
-    /// The text.
     pub text: String,
     /// Names and values of its `data-` attributes, as a program reads them.
     pub data: Vec<(&'static str, String)>,
@@ -128,7 +127,6 @@ pub(super) fn extent(pixels: i32) -> u32 {
 pub(super) struct Lettering {
     /// Font size in pixels.
     pub size: f64,
-    /// Colour of the letters.
     pub colour: RGBColor,
     /// Which end of the text the point is.
     pub anchor: HPos,

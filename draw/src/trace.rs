@@ -52,9 +52,6 @@ pub struct Trace<'a> {
 }
 
 /// Writes `trace` as one JSON object. Times are in microseconds, exact to the nanosecond.
-///
-/// # Errors
-/// If `out` cannot be written.
 pub fn write(out: &mut dyn Write, trace: &Trace<'_>) -> io::Result<()> {
     let Trace { name, timeline, steps, transfers, memory, .. } = trace;
     writeln!(out, r#"{{"displayTimeUnit":"ns","traceEvents":["#)?;

@@ -92,9 +92,6 @@ impl Backend {
     }
 
     /// Opens the devices that `options` select.
-    ///
-    /// # Errors
-    /// A kind that is not built in, or a missing device, driver or library.
     pub fn open(self, options: &Options) -> Result<Box<dyn Devices>, OpenError> {
         match self {
             Self::Timed => Ok(Box::new(gpt::Clock)),
@@ -105,9 +102,6 @@ impl Backend {
     }
 
     /// Opens the part of a device that `options` select for timing, and runs `with` on it.
-    ///
-    /// # Errors
-    /// A kind that is not built in, or a missing device, driver or library.
     pub fn with_target<W: WithTarget>(
         self,
         options: &TargetOptions,

@@ -39,9 +39,6 @@ pub struct Dead {
 
 impl Dead {
     /// The dead `workers` of `pipelines` pipelines of `stages` stages each.
-    ///
-    /// # Errors
-    /// If there are too many workers, one does not exist or is named twice, or a stage has none left.
     pub fn new(pipelines: u64, stages: u64, workers: &[Worker]) -> Result<Self, FailureError> {
         let within = count("pipelines", pipelines, 1, MAX_PIPELINES)?;
         let most = MAX_WORKERS / within;

@@ -48,7 +48,6 @@ pub enum FailureError {
          checkpoint, or keep one of them alive"
     )]
     StageLost {
-        /// The stage.
         stage: u32,
         /// Number of pipelines.
         pipelines: u32,
@@ -62,7 +61,6 @@ pub enum FailureError {
          {needed} bytes are enough for one microbatch at a time"
     )]
     Memory {
-        /// The stage.
         stage: u32,
         /// The limit in bytes.
         limit: u64,

@@ -43,9 +43,6 @@ pub(crate) struct Rerouted {
 
 impl Pipelines<'_> {
     /// Checks that the schedule is of passes on one stream of each stage alone.
-    ///
-    /// # Errors
-    /// [`FailureError::Unsuitable`], or too many passes.
     pub fn check(&self) -> Result<(), FailureError> {
         let schedule = self.schedule;
         let unsuitable = match schedule {

@@ -55,7 +55,6 @@ pub struct Goodput {
 /// Policies, and what they need to know.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
-    /// Pipelines.
     pub pipelines: u32,
     /// Stages of each.
     pub stages: u32,
@@ -65,9 +64,6 @@ pub struct Policy {
 
 impl Policy {
     /// Checks that times are in range and that dead workers do not pile up.
-    ///
-    /// # Errors
-    /// [`FailureError::Time`] or [`FailureError::PileUp`].
     pub fn check(&self) -> Result<(), FailureError> {
         let Rates { between, repair, reconfigure, restart, checkpoint, interval, .. } = self.rates;
         let positive = [("the time between failures", between), ("the repair", repair)];

@@ -42,9 +42,7 @@ pub struct Ran {
     pub pipeline: u32,
     /// The pass; a backward of a chunk that recomputes does so at its start.
     pub pass: Pass,
-    /// Its start.
     pub start: Nanos,
-    /// Its end.
     pub end: Nanos,
 }
 
@@ -71,9 +69,6 @@ pub struct Step {
 
 impl Pipelines<'_> {
     /// The step as it is while nothing is dead: every pipeline runs its schedule as it stands.
-    ///
-    /// # Errors
-    /// If the schedule is unsuitable, or times leave their range.
     pub fn healthy(&self) -> Result<Step, FailureError> {
         let stages = self.schedule.shape().stages() as u64;
         let dead = Dead::new(self.pipelines, stages, &[])?;
@@ -85,9 +80,6 @@ impl Pipelines<'_> {
     }
 
     /// The step where the passes of the workers of `dead` are run by their peers, by the best orders found.
-    ///
-    /// # Errors
-    /// If the schedule is unsuitable, times leave their range, or a worker cannot hold one microbatch.
     pub fn rerouted(
         &self,
         dead: &Dead,

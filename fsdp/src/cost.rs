@@ -30,9 +30,6 @@ impl CostModel {
     pub const FIT_7B: Self = Self(Law::Quadratic { a: 4.348_357, b: 8.768_377 });
 
     /// `per_token` for every token; samples are packed by their number of tokens.
-    ///
-    /// # Errors
-    /// If a token takes no time, or more than a second.
     pub fn linear(per_token: Nanos) -> Result<Self, FsdpError> {
         count("the time of a token in nanoseconds", per_token.0, 1, 1_000_000_000)?;
         Ok(Self(Law::Linear { per_token }))
@@ -40,9 +37,6 @@ impl CostModel {
 
     /// `a (s/32000)^2 + b (s/32000)` seconds for a sample of s tokens, a for attention, b for the
     /// rest.
-    ///
-    /// # Errors
-    /// If one of them is negative, above 1000 or no number, or both are 0.
     pub fn quadratic(a: f64, b: f64) -> Result<Self, FsdpError> {
         for (what, given) in [("the quadratic cost a", a), ("the linear cost b", b)] {
             if !(0.0..=1_000.0).contains(&given) {
@@ -66,9 +60,6 @@ impl CostModel {
     }
 
     /// The same, `factor` times as long, as groups of devices or parts of a pass have it.
-    ///
-    /// # Errors
-    /// If the costs become none.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
     pub fn scaled(self, factor: f64) -> Result<Self, FsdpError> {
         match self.0 {
@@ -94,9 +85,6 @@ impl CostModel {
     }
 
     /// How long forward and backward of a sample of `tokens` take.
-    ///
-    /// # Errors
-    /// If that is longer than 1,000,000 s.
     pub fn time(self, tokens: u32) -> Result<Nanos, FsdpError> {
         let seconds = match self.0 {
             Law::Linear { per_token } => return Ok(per_token * u64::from(tokens)),

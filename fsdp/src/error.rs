@@ -76,7 +76,6 @@ pub enum FsdpError {
     Deadlock {
         /// How the samples are packed.
         method: &'static str,
-        /// A device.
         device: usize,
         /// Number of microbatches that it has.
         microbatches: usize,

@@ -32,9 +32,6 @@ impl Lengths {
     pub const LONG_CONTEXT: Self = Self(Law::LongTail { least: 8_000, most: 64_000, tail: 1.0 });
 
     /// Every length from `least` to `most` is as likely as the others.
-    ///
-    /// # Errors
-    /// If the lengths are none, or out of order.
     pub fn uniform(least: u32, most: u32) -> Result<Self, FsdpError> {
         range(least, most)?;
         Ok(Self(Law::Uniform { least, most }))
@@ -42,9 +39,6 @@ impl Lengths {
 
     /// Log-normal: half of the samples are shorter than `median`, and `sigma` is the standard
     /// deviation of the logarithm; what is longer than `most` is cut to `most`.
-    ///
-    /// # Errors
-    /// If the lengths are none or out of order, or `sigma` is not from 0 to 10.
     pub fn log_normal(median: u32, sigma: f64, most: u32) -> Result<Self, FsdpError> {
         range(median, most)?;
         if !(0.0..=10.0).contains(&sigma) {
@@ -57,9 +51,6 @@ impl Lengths {
     /// A long tail, as the lengths of long-context data sets have it: Pareto between `least` and
     /// `most` with tail index `tail` (Johnson, Kotz and Balakrishnan, *Continuous Univariate
     /// Distributions* 1, chapter 20): the smaller the index, the more long samples.
-    ///
-    /// # Errors
-    /// If the lengths are none or out of order, or `tail` is not from 0.01 to 100.
     pub fn long_tail(least: u32, most: u32, tail: f64) -> Result<Self, FsdpError> {
         range(least, most)?;
         if !(0.01..=100.0).contains(&tail) {
@@ -70,17 +61,11 @@ impl Lengths {
     }
 
     /// One of `lengths`, each as likely as the others.
-    ///
-    /// # Errors
-    /// Without lengths, or with one that is none.
     pub fn drawn_from(lengths: Vec<u32>) -> Result<Self, FsdpError> {
         listed(lengths).map(Law::Drawn).map(Self)
     }
 
     /// `lengths` one after the other, minibatch after minibatch, and then from the start again.
-    ///
-    /// # Errors
-    /// Without lengths, or with one that is none.
     pub fn in_order(lengths: Vec<u32>) -> Result<Self, FsdpError> {
         listed(lengths).map(Law::InOrder).map(Self)
     }

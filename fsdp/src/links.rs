@@ -65,10 +65,6 @@ pub enum PullLimit {
 
 impl Links {
     /// Checks the links between `devices`.
-    ///
-    /// # Errors
-    /// If there are no owners, or more than devices; if nodes are not equally filled, or few owners
-    /// are asked for on nodes.
     pub(crate) fn check(&self, devices: usize) -> Result<(), FsdpError> {
         count("devices", devices as u64, 1, MAX_DEVICES)?;
         count("owners", self.owners(devices) as u64, 1, devices as u64)?;

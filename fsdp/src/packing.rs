@@ -25,7 +25,6 @@ pub enum Method {
 }
 
 impl Method {
-    /// All methods.
     pub const ALL: [Self; 3] = [Self::LocalSort, Self::LbMicro, Self::LbMini];
 
     /// The name in lower case.
@@ -60,10 +59,6 @@ impl Packing {
     /// LB-Mini balance the predicted costs over the devices, and on each device over its
     /// microbatches, the costliest first; there are as few as the tokens allow and the balance
     /// fits into.
-    ///
-    /// # Errors
-    /// If counts are out of range, a sample is empty or longer than `limit`, or the samples cannot
-    /// be divided as `method` needs.
     pub fn new(
         method: Method,
         lengths: &[u32],
@@ -98,10 +93,6 @@ impl Packing {
     }
 
     /// The number of microbatches that all devices have.
-    ///
-    /// # Errors
-    /// [`FsdpError::Deadlock`] if they do not have equally many: with collectives the devices with
-    /// more would wait for ever.
     pub fn common_microbatches(&self) -> Result<usize, FsdpError> {
         let microbatches = self.devices.first().map_or(0, Vec::len);
         let others = |(_, device): &(usize, &Vec<Vec<u32>>)| device.len() != microbatches;

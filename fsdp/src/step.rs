@@ -80,9 +80,6 @@ pub(crate) fn bubble_rate(busy: u128, available: u128) -> f64 {
 
 impl Machine {
     /// `devices` for a model of `layers`, all alike, over links that take no time.
-    ///
-    /// # Errors
-    /// If there are no or too many of either.
     pub fn new(devices: usize, layers: u64) -> Result<Self, FsdpError> {
         count("devices", devices as u64, 1, crate::packing::MAX_DEVICES)?;
         let layers = count("layers", layers, 1, MAX_LAYERS)?;
@@ -91,9 +88,6 @@ impl Machine {
     }
 
     /// The machine with transfers over `links`.
-    ///
-    /// # Errors
-    /// If their owners are none of the devices, or the devices do not fill the nodes.
     pub fn with_links(mut self, links: Links) -> Result<Self, FsdpError> {
         links.check(self.devices)?;
         self.links = Some(links);
@@ -125,10 +119,6 @@ impl Machine {
     /// Over links that take no time, collectives take the sum over microbatches and layers of the
     /// slowest device's time, and on-demand communication the longest sum of a device (arXiv
     /// 2601.19362).
-    ///
-    /// # Errors
-    /// [`FsdpError::Deadlock`] for collectives where devices have unequal numbers of microbatches;
-    /// [`FsdpError::Overflow`] if the clock overflows.
     pub fn step(
         &self,
         packing: &Packing,
@@ -141,9 +131,6 @@ impl Machine {
 
     /// The same of a forward alone, as log-probabilities need it: samples take `samples` each, and no
     /// gradients travel.
-    ///
-    /// # Errors
-    /// As [`Self::step`].
     pub fn forward(
         &self,
         packing: &Packing,
@@ -174,9 +161,6 @@ impl Machine {
 
     /// When each device computes what: a span for every layer of every microbatch, as a forward or
     /// a whole backward.
-    ///
-    /// # Errors
-    /// As [`Self::step`].
     pub fn timeline(
         &self,
         packing: &Packing,

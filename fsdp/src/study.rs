@@ -48,7 +48,6 @@ pub struct Study {
 pub struct Tally {
     /// Number of minibatches.
     pub minibatches: u64,
-    /// Devices.
     pub devices: u64,
     /// Tokens of all samples.
     pub tokens: u128,
@@ -117,18 +116,12 @@ fn nanos(nanos: u128) -> Nanos {
 impl Study {
     /// Runs all minibatches in each of `ways`, all on the same samples; `done` is called after each
     /// minibatch.
-    ///
-    /// # Errors
-    /// That of the first minibatch in number that has one; and where counts are out of range.
     pub fn run(&self, ways: &[Way], done: impl Fn() + Sync) -> Result<Vec<Tally>, FsdpError> {
         self.run_until(ways, done, || false)
     }
 
     /// The same until `stop` says so: of the minibatches that were run by then, and of the first
     /// always. All ways have the same ones.
-    ///
-    /// # Errors
-    /// As [`Study::run`].
     pub fn run_until(
         &self,
         ways: &[Way],
@@ -160,9 +153,6 @@ impl Study {
     }
 
     /// The lengths of the samples of minibatch number `minibatch`.
-    ///
-    /// # Errors
-    /// If there are none, or too many.
     pub fn samples(&self, minibatch: u64) -> Result<Vec<u32>, FsdpError> {
         let devices = self.machine.devices() as u64;
         let most = crate::packing::MAX_SAMPLES / devices;
@@ -172,9 +162,6 @@ impl Study {
     }
 
     /// The packing of `method` for samples of `lengths`, and how long each of them takes.
-    ///
-    /// # Errors
-    /// As [`Packing::new`], and where a sample takes too long.
     pub fn packing(
         &self,
         method: Method,

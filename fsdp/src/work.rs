@@ -35,9 +35,6 @@ pub(crate) struct Work<'a> {
 
 impl<'a> Work<'a> {
     /// The work of `packing`, samples taking `samples` each.
-    ///
-    /// # Errors
-    /// If all of them together take longer than the clock tells.
     pub(crate) fn new(
         packing: &Packing,
         samples: &[Nanos],

@@ -148,7 +148,6 @@ impl CompiledInstance {
         }
     }
 
-    /// The lanes of `stage`.
     pub(crate) fn lanes_of(&self, stage: usize) -> Range<usize> {
         self.firsts[stage]..self.firsts[stage + 1]
     }

@@ -50,9 +50,6 @@ pub struct Model {
 impl Model {
     /// The program of `instance`, of which an order that costs `known` is known. Where backwards may be whole it is
     /// that of [`Instance::relaxed`], whose optimum bounds every order.
-    ///
-    /// # Errors
-    /// [`Unsuitable`] instances, and such with more than [`MOST_BINARIES`].
     pub fn of(instance: &Instance, known: Nanos) -> Result<Self, Unsuitable> {
         check_kind(instance)?;
         let relaxed = instance.relaxed();
@@ -90,7 +87,6 @@ impl Model {
         &self.variables
     }
 
-    /// The rows.
     #[must_use]
     pub fn rows(&self) -> &[Row] {
         &self.rows

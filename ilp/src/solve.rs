@@ -52,7 +52,6 @@ pub enum End {
 pub struct Answer {
     /// The best order known.
     pub schedule: Schedule,
-    /// Its cost.
     pub cost: Nanos,
     /// No order costs less.
     pub bound: Nanos,
@@ -65,9 +64,6 @@ pub struct Answer {
 }
 
 /// Checks that `instance` can be solved.
-///
-/// # Errors
-/// The reason why not.
 pub fn check(instance: &Instance) -> Result<(), Unsuitable> {
     check_kind(instance)?;
     let passes = kinds(instance) * instance.shape.cells();
@@ -100,9 +96,6 @@ pub fn is_small(instance: &Instance) -> bool {
 /// called with cost, bound and nodes after each question. `stop` is called often: once it returns true,
 /// the result is that known by then. As long as it returns false, the same instance, order and steps give the
 /// same result.
-///
-/// # Errors
-/// [`Unsuitable`] instances, and orders of another pipeline.
 pub fn solve(
     instance: &Instance,
     known: Schedule,

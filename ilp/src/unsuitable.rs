@@ -56,9 +56,6 @@ pub enum Unsuitable {
 }
 
 /// Checks that `instance` is of a kind that is modelled, and has an order under its limits.
-///
-/// # Errors
-/// The reason why not.
 pub(crate) fn check_kind(instance: &Instance) -> Result<(), Unsuitable> {
     if instance.placement == Placement::Mirrored {
         return Err(Unsuitable::Mirrored);

@@ -12,9 +12,6 @@ use crate::unsuitable::Unsuitable;
 ///
 /// Where backwards may be whole the program is that of [`Instance::relaxed`]. Its optimum bounds every order; that it
 /// is solved does not prove the order that was found, unless that costs no more.
-///
-/// # Errors
-/// [`Unsuitable`] instances.
 pub fn warm_start(
     instance: &Instance,
     found: &mut Found,

@@ -91,9 +91,6 @@ pub fn stand_in() {
 }
 
 /// Runs `script` with `arguments` and records its launches.
-///
-/// # Errors
-/// Always: a copy of the machine needs namespaces of Linux.
 #[cfg(not(target_os = "linux"))]
 pub fn record(
     _script: &std::path::Path,

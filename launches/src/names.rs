@@ -18,7 +18,6 @@ pub(crate) enum Role {
     /// Says what the real one says of the nodes and GPUs of the job.
     Gpus,
     Scontrol,
-    /// Says this.
     Says(&'static str),
     /// Is the real one, but for the network.
     Git,

@@ -25,9 +25,6 @@ const HELP: &str =
     "run it where user namespaces are allowed (Linux 5.11 or newer), or give the log of the run";
 
 /// Runs `script` with `arguments` in the working directory, and records its launches.
-///
-/// # Errors
-/// If it cannot be read, or this kernel gives no namespaces.
 pub fn record(
     script: &Path,
     arguments: &[String],

@@ -35,7 +35,6 @@ impl Change {
         }
     }
 
-    /// In words.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -89,10 +88,6 @@ pub struct CalibratedErrors {
 }
 
 impl CalibratedErrors {
-    /// The errors of `change`.
-    ///
-    /// # Errors
-    /// If the record cannot be read.
     pub fn of(change: Change) -> Result<Self, Diagnostic> {
         let missing = || unreadable(&format!("it has no row for {change:?}"));
         recorded()?.into_iter().find(|one| one.change == change).ok_or_else(missing)

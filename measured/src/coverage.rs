@@ -25,7 +25,6 @@ type Held = (Option<String>, Option<(bool, f64)>);
 /// The intervals of the configurations of one source, with the source left out.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Coverage {
-    /// The source.
     pub source: String,
     /// Its configurations that have an interval, those set apart among them.
     pub configurations: usize,
@@ -43,7 +42,6 @@ pub struct Coverage {
 /// Configurations that are set apart for one reason.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct SetApart {
-    /// The reason.
     pub reason: String,
     /// How many there are.
     pub configurations: usize,

@@ -130,7 +130,6 @@ pub struct ErrorBar {
 /// A step whose error bar is asked for.
 #[derive(Clone, Debug)]
 pub struct StepAsked<'a> {
-    /// The cluster.
     pub cluster: &'a Cluster,
     /// The kind of its step.
     pub kind: Kind,
@@ -217,9 +216,6 @@ impl ErrorBar {
 
     /// The error bars of `steps`, one for each kind on each cluster. For each, all measured iterations on its types
     /// of device are predicted with the constants of its machines.
-    ///
-    /// # Errors
-    /// If an iteration cannot be predicted with them.
     pub fn of_all(steps: &[StepAsked<'_>]) -> Result<Vec<Self>, Diagnostic> {
         let mut known: Vec<(&str, Vec<SetErrors>)> = Vec::new();
         let mut bars: Vec<Self> = Vec::new();

@@ -96,7 +96,6 @@ impl Level {
 pub struct Step {
     /// Tokens of a sequence.
     pub sequence: u64,
-    /// Devices.
     pub devices: u64,
     /// The format of products.
     pub precision: Precision,

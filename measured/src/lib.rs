@@ -151,18 +151,12 @@ impl Validated {
     }
 
     /// All rows as CSV, one line each.
-    ///
-    /// # Errors
-    /// If memory runs out.
     pub fn csv(&self) -> Result<Vec<u8>, Diagnostic> {
         csv(&self.sets).map_err(|error| Diagnostic::new(error.to_string()))
     }
 }
 
 /// Predicts all measurements that `question` asks about.
-///
-/// # Errors
-/// If a file cannot be read, has an unknown header or device, or has no run that can be predicted.
 pub fn validate(
     context: &Context<'_>,
     question: &ValidationQuestion,

@@ -12,9 +12,6 @@ const TORCHTITAN: f64 = 0.3526;
 
 /// The largest relative error of the memory formula on published peaks. Of Megatron-LM on those of the sets that are built
 /// in, in either direction. No question changes it.
-///
-/// # Errors
-/// If the record cannot be read.
 pub fn memory_error() -> Result<MemoryError, Diagnostic> {
     let own = records::of_sets()?;
     let megatron =

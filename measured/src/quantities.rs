@@ -43,7 +43,6 @@ impl Limits {
         Self { quantity, mean: most, max: Some(most), points: true }
     }
 
-    /// The error of `row`.
     pub(super) fn error(&self, row: &Row) -> f64 {
         if self.points { (row.predicted - row.measured) / 100.0 } else { row.error }
     }

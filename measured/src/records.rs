@@ -26,18 +26,12 @@ fn read((path, text): Record) -> Result<Vec<SetErrors>, Diagnostic> {
 }
 
 /// The errors that cannot be found again, or not within a plan.
-///
-/// # Errors
-/// If a record cannot be read.
 pub(super) fn kept() -> Result<Vec<SetErrors>, Diagnostic> {
     Ok([read(VTRAIN)?, read(TODAY)?].concat())
 }
 
 /// The errors on the sets that are built in, by kind of step, and those of memory by set: recorded, for
 /// predicting all their runs takes longer than most plans.
-///
-/// # Errors
-/// If the record cannot be read.
 pub(super) fn of_sets() -> Result<Vec<SetErrors>, Diagnostic> {
     read(SETS)
 }

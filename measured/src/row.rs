@@ -7,7 +7,6 @@ use super::interval::Step;
 /// A predicted quantity of a run beside the measured one.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Row {
-    /// The run.
     pub run: String,
     /// The kind of its steps, in words.
     pub kind: String,

@@ -49,9 +49,6 @@ impl<'a> Reader<'a> {
     }
 
     /// All rows, each predicted by `predict`, which gets its index; those that cannot be are left out.
-    ///
-    /// # Errors
-    /// If none can be predicted.
     pub(super) fn each<T: DeserializeOwned + Sync + Send>(
         &self,
         predict: impl Fn(&T, usize) -> Result<Vec<Row>, String> + Sync,

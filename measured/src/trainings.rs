@@ -45,11 +45,8 @@ impl Training {
 pub struct Contingency {
     /// The number of trainings.
     pub trainings: usize,
-    /// The least.
     pub least: f64,
-    /// The median.
     pub median: f64,
-    /// The most.
     pub most: f64,
     /// The law of such factors.
     pub overrun: Overrun,
@@ -144,9 +141,6 @@ fn student(t: f64, freedom: u32) -> f64 {
 }
 
 /// The published trainings.
-///
-/// # Errors
-/// If the record cannot be read.
 pub fn trainings() -> Result<Vec<Training>, Diagnostic> {
     let unreadable = |cause: String| Diagnostic::unreadable(Path::new(FILE), &cause);
     rows::table(TEXT).map_err(unreadable)
@@ -154,9 +148,6 @@ pub fn trainings() -> Result<Vec<Training>, Diagnostic> {
 
 impl Contingency {
     /// The factors of all published trainings.
-    ///
-    /// # Errors
-    /// If the record cannot be read.
     pub fn published() -> Result<Self, Diagnostic> {
         let trainings = trainings()?;
         let times: Vec<f64> = trainings.iter().map(Training::times).collect();

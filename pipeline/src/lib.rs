@@ -21,6 +21,7 @@
 //! assert!(schedule.to_string().starts_with("F0.0 F0.1 F0.2 F0.3 B0.0 W0.0 F0.4"));
 //! # Ok::<(), pipeline::Fault>(())
 //! ```
+#![warn(missing_docs)]
 #![allow(clippy::doc_markdown)] // M_B and M_W are the paper's symbols.
 
 mod backwards;

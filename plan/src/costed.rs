@@ -78,7 +78,6 @@ pub struct Costed {
     pub capacities: Vec<Bytes>,
     /// Reduction of gradients and exchange of the tied embedding, as far as nothing hides them.
     pub exchange: Nanos,
-    /// The optimizer.
     pub optimizer: Nanos,
     /// How stages meet between steps.
     pub boundary: Boundary,
@@ -142,9 +141,6 @@ impl Costed {
     }
 
     /// The problem that the schedule orders, under [`Costed::limit`].
-    ///
-    /// # Errors
-    /// If the times overflow.
     pub fn problem(&self) -> Result<Problem, Fault> {
         let problem = Problem::new(self.shape, self.ordering.clone())?;
         let problem = problem.with_footprints(self.footprints.clone())?;
@@ -160,9 +156,6 @@ impl Costed {
     }
 
     /// Checks that `limit` fits into the memory of the stages that hold most of a microbatch.
-    ///
-    /// # Errors
-    /// The stage with the largest shortage.
     pub(crate) fn lacks(&self, limit: Limit) -> Result<(), Rejected> {
         let one = self.footprints.by_stage(self.shape, self.setup.family.about().placement);
         let most = one.iter().copied().max().unwrap_or_default();

@@ -20,7 +20,6 @@ const COPYING: u64 = 5;
 /// A set-up that has been simulated.
 #[derive(Clone, Debug)]
 pub struct Evaluation {
-    /// Its costs.
     pub costed: Costed,
     /// When each stage works.
     pub metrics: Metrics,
@@ -31,10 +30,6 @@ pub struct Evaluation {
 }
 
 impl<'a> Inputs<'a> {
-    /// The costs of `setup`.
-    ///
-    /// # Errors
-    /// If a size does not divide, or the pipeline is too large.
     pub fn cost(&self, setup: &Setup) -> Result<Costed, Rejected> {
         setup::check(setup, self.model, self.recipe, self.cluster)?;
         let microbatches = setup.microbatches(self.recipe.batch).ok_or(Unfit::Batch)?;
@@ -66,9 +61,6 @@ impl<'a> Inputs<'a> {
     }
 
     /// Checks that each stage holds at least its resident bytes and one microbatch.
-    ///
-    /// # Errors
-    /// The stage that lacks most.
     pub fn check_least(&self, costed: &Costed) -> Result<(), Rejected> {
         let placement = costed.setup.family.about().placement;
         // Activations that are copied to the host need not be held together with the resident bytes.
@@ -86,17 +78,11 @@ impl<'a> Inputs<'a> {
 
     /// The order of `costed` and its run. Where the family takes a limit, of the orders under several
     /// limits the one that is worth its memory.
-    ///
-    /// # Errors
-    /// That the schedule cannot do it, or a device does not hold it.
     pub fn evaluate(&self, costed: &Costed, replay: &mut Replay) -> Result<Evaluation, Rejected> {
         self.evaluate_in(costed, replay, &Orders::default())
     }
 
     /// The same with orders that are known already.
-    ///
-    /// # Errors
-    /// The same.
     pub fn evaluate_in(
         &self,
         costed: &Costed,
@@ -160,9 +146,6 @@ impl<'a> Inputs<'a> {
     }
 
     /// Evaluates the order of `costed` under its limit.
-    ///
-    /// # Errors
-    /// That the schedule cannot do it, or a device does not hold it.
     pub(crate) fn evaluate_one(
         &self,
         costed: Costed,

@@ -74,25 +74,16 @@ pub struct Finalist {
 
 impl Inputs<'_> {
     /// `evaluation` run by the engine.
-    ///
-    /// # Errors
-    /// Where the engine's run needs more memory than there is, or cannot be.
     pub fn finalist(&self, evaluation: Evaluation) -> Result<Finalist, FinalistError> {
         self.finalist_in(evaluation, &Orders::default())
     }
 
     /// The set-up of `known` with its order, which was made for other machines.
-    ///
-    /// # Errors
-    /// If these machines do not hold it.
     pub fn again(&self, known: &Finalist) -> Result<Finalist, FinalistError> {
         self.again_with(known, known.costed().setup.options)
     }
 
     /// The same with the software of `options` in place of its own.
-    ///
-    /// # Errors
-    /// If these machines do not hold it.
     pub fn again_with(
         &self,
         known: &Finalist,
@@ -110,9 +101,6 @@ impl Inputs<'_> {
     /// The run that is worth its memory, of the evaluations `all` of one set-up under its limits, the
     /// smallest first. Only candidates for it are run, since a run is never shorter than its replay
     /// (except slightly, with copies to the host).
-    ///
-    /// # Errors
-    /// Where none has a run.
     pub(crate) fn settle(
         &self,
         all: Vec<Evaluation>,
@@ -215,10 +203,6 @@ impl Finalist {
         searched::least(costed, None).ok()
     }
 
-    /// A step under `durations`.
-    ///
-    /// # Errors
-    /// If the run does not finish, or its time overflows.
     pub fn step_under(&self, durations: &impl Durations) -> Result<Nanos, EngineError> {
         let run = engine::run(&self.job(), durations)?;
         let ends = run.releases.iter().flatten().max();
@@ -231,9 +215,6 @@ impl Finalist {
 
     /// A step whose transfers run beside passes, where those of [`Finalist::step`] hold up the stage that
     /// sends.
-    ///
-    /// # Errors
-    /// If the run does not finish.
     pub fn step_with_transfers_beside(&self) -> Result<Nanos, EngineError> {
         let mut hardware = self.hardware.clone();
         hardware.communication.blocking = false;

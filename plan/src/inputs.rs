@@ -8,11 +8,8 @@ use crate::setup::{Cluster, Recipe};
 /// The inputs that all set-ups of a question share.
 #[derive(Clone, Copy, Debug)]
 pub struct Inputs<'a> {
-    /// The model.
     pub model: &'a Transformer,
-    /// The recipe.
     pub recipe: &'a Recipe,
-    /// The cluster.
     pub cluster: &'a Cluster,
     /// The layers of each chunk, for set-ups with [`Split::Layout`](crate::Split::Layout).
     pub layout: Option<&'a LayerLayout>,

@@ -66,9 +66,6 @@ impl Wires {
 impl Layout {
     /// The layout of `setup` on the cluster of `inputs`: neighbouring stages are [`Setup::stage_stride`]
     /// devices apart, on its wires.
-    ///
-    /// # Errors
-    /// A rate that no wire has.
     pub fn new(setup: &Setup, inputs: &Inputs<'_>) -> Result<Self, ClusterError> {
         let Wires { node, inside, outside, latency } = Wires::of(setup, inputs);
         let (devices, per_node) = seats(setup.pipeline, setup.stage_stride(), node);
@@ -90,9 +87,6 @@ impl Layout {
     }
 
     /// The cluster with the stages on it.
-    ///
-    /// # Errors
-    /// More devices than a cluster can have.
     pub fn seated(&self) -> Result<(sim::cluster::Cluster, Seats), ClusterError> {
         let cluster = sim::cluster::Cluster::new(self.spec)?;
         let seating = Seating::Explicit(self.devices.clone());

@@ -62,6 +62,7 @@ mod order_search;
 mod orders;
 mod partition;
 mod precision;
+mod rates;
 mod search;
 mod searched;
 mod setup;
@@ -83,8 +84,7 @@ pub use kind::{Kind, Reach, Sharding};
 pub use layer::{LayerTimes, Part, PartTimes, Segments, Task, head, layer};
 pub use layout::Layout;
 pub use machine::{
-    BlockFormats, CalibratedRun, Efficiency, Machine, Measured, Price, Reliability, all_reduce,
-    gathered,
+    BlockFormats, CalibratedRun, Machine, Measured, Price, Reliability, all_reduce, gathered,
 };
 pub use memory::{
     Activations, LayerParameters, Parameters, Share, StageMemory, footprint, resident,
@@ -101,6 +101,7 @@ pub use order_search::{OrderSearch, SearchCounts, search_orders};
 pub use orders::Orders;
 pub use partition::{Loss, Partition};
 pub use precision::Precision;
+pub use rates::{Efficiency, Otherwise, RATE_KEYS, RATES, Rate, RateForm};
 pub use search::{
     Found, NO_MEMORY, NOT_RUN, PRUNED, STOPPED, Watch, run_unsure, run_with, search, search_with,
 };

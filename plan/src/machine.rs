@@ -7,6 +7,7 @@ use sim::cluster::Host;
 use crate::model::{Transformer, number};
 use crate::partition::Partition;
 use crate::precision::Precision;
+use crate::rates::Efficiency;
 use crate::setup::{Recipe, Setup};
 use crate::software::Tuning;
 use crate::times::Times;
@@ -75,7 +76,6 @@ pub struct CalibratedRun {
 }
 
 impl CalibratedRun {
-    /// A run of `setup`.
     #[must_use]
     pub fn new(model: &Transformer, recipe: &Recipe, setup: &Setup, is_unexplained: bool) -> Self {
         Self {
@@ -104,7 +104,6 @@ impl CalibratedRun {
 pub struct Measured {
     /// Sequences of a microbatch.
     pub microbatch: u64,
-    /// A layer.
     pub layer: Times,
     /// Embeddings and head.
     pub ends: Times,
@@ -130,168 +129,9 @@ pub struct BlockFormats {
     pub nvfp4: bool,
 }
 
-/// The share of its rates that a machine reaches: a roofline with ramps, its constants fitted to
-/// measured iterations or assumed, as the machine's file says.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Efficiency {
-    /// Share of the peak rate that large matrix products reach.
-    pub matmul: f64,
-    /// Rate of products and attention relative to other machines of the generation with another power
-    /// limit; no rate is above its peak.
-    pub power: f64,
-    /// Elements of a product's result that fill the device once more: the last wave of tiles is not
-    /// full. A product of M x N results takes as long as one of M N + this many.
-    pub fill: f64,
-    /// The inner size that a product loses to its beginning and end: K takes as long as K + this.
-    pub depth: f64,
-    /// Share of the peak rate that fused attention (`FlashAttention`) reaches.
-    pub flash: f64,
-    /// Share of the memory bandwidth that streaming kernels reach.
-    pub memory: f64,
-    /// Share of the link bandwidth that rings of collectives inside a domain reach.
-    pub link: f64,
-    /// Share of the network bandwidth that rings over domains reach while gradients are reduced.
-    pub ring: f64,
-    /// Factor on it where several rings have several members on each node, and share its NICs.
-    pub shared_ring: f64,
-    /// The same as `ring`, of collectives that run layer by layer in every microbatch: ZeRO 3.
-    pub sharded_ring: f64,
-    /// Share of a node's whole network bandwidth that one collective of a tensor group over nodes
-    /// reaches.
-    pub tensor_network: f64,
-    /// Share of the network bandwidth that one transfer between stages reaches.
-    pub hop: f64,
-    /// Latency of a collective, in seconds.
-    pub collective_latency: f64,
-    /// Latency of a transfer between stages, in seconds.
-    pub hop_latency: f64,
-    /// Time of the host to launch all kernels of a layer's forward, recomputation and backward, in
-    /// seconds: the least time of a layer.
-    pub launch: f64,
-    /// Factor on it with collectives in between.
-    pub launch_tensor: f64,
-    /// Rate of products of 16 bits that all tokens meet, over that of experts in 16 bits, the head and the
-    /// router.
-    pub bf16: f64,
-    /// Share of the 8-bit peak that products with one scale for a tensor reach, over `matmul`.
-    pub fp8: f64,
-    /// The same with a scale for each block.
-    pub fp8_block: f64,
-    /// The same with a scale for each 32 numbers.
-    pub mxfp8: f64,
-    /// The same of the 4-bit peak.
-    pub nvfp4: f64,
-    /// Rate of the products of many experts in one kernel, over that of plain ones.
-    pub grouped: f64,
-    /// Rate of products of the head and the router, over that of plain ones in 16 bits.
-    pub head: f64,
-    /// Ratio of the backward of fused attention to the forward: 2.5 by its FLOPs, five products in
-    /// place of two (Dao 2023, arXiv 2307.08691, section 3.1).
-    pub flash_backward: f64,
-    /// Ratio of the time of elementwise kernels, with the gaps between them, to that of their bytes.
-    pub elementwise: f64,
-    /// The same where no compiler fuses them, over that.
-    pub eager: f64,
-    /// Factor on the compute time of Megatron-LM with its defaults over the tuned recipes that the
-    /// other rates are fitted to ([`crate::Tuning::Stock`]).
-    pub stock: f64,
-    /// Factor on the traffic of the activation function of experts where it is not fused.
-    pub unfused_activation: f64,
-    /// Factor on the time of experts and the elementwise kernels around them where these are fused.
-    pub fused_experts: f64,
-    /// Share of the collectives of tensor groups that nothing hides.
-    pub tensor_exposed: f64,
-    /// The same where they run beside products.
-    pub tensor_overlapped: f64,
-    /// Share of the transfers between stages that nothing hides where they run beside other chunks.
-    pub stage_overlapped: f64,
-    /// Share of the exchange of context groups that nothing hides.
-    pub context_exposed: f64,
-    /// Share of the link bandwidth that all-to-alls of experts reach.
-    pub expert_link: f64,
-    /// Share of the network bandwidth that they reach.
-    pub expert_network: f64,
-    /// Share of them that nothing hides where they run beside another microbatch.
-    pub expert_overlapped: f64,
-    /// Share of the network bandwidth that rings of the gradients of experts reach.
-    pub expert_ring: f64,
-    /// The same as `launch` of a layer with experts.
-    pub launch_experts: f64,
-    /// Factor on the time of launches with multi-head latent attention.
-    pub launch_latent: f64,
-    /// Latency of a layer with experts, forward and backward together, in seconds.
-    pub expert_latency: f64,
-    /// Latency of a stage for a microbatch, in seconds, where no CUDA graph launches it.
-    pub pass_latency: f64,
-    /// Latency of a step, in seconds.
-    pub step_latency: f64,
-    /// Added to [`Self::step_latency`] for each doubling of the devices beyond 64, in seconds: the
-    /// slowest of many.
-    pub step_doubling: f64,
-}
-
-impl Efficiency {
-    /// A machine that reaches all its rates and hides nothing: the reference for measured ones.
-    pub const IDEAL: Self = Self {
-        matmul: 1.0,
-        power: 1.0,
-        fill: 0.0,
-        depth: 0.0,
-        flash: 1.0,
-        memory: 1.0,
-        link: 1.0,
-        ring: 1.0,
-        shared_ring: 1.0,
-        sharded_ring: 1.0,
-        tensor_network: 1.0,
-        hop: 1.0,
-        collective_latency: 0.0,
-        hop_latency: 0.0,
-        launch: 0.0,
-        launch_tensor: 1.0,
-        bf16: 1.0,
-        fp8: 1.0,
-        fp8_block: 1.0,
-        mxfp8: 1.0,
-        nvfp4: 1.0,
-        grouped: 1.0,
-        head: 1.0,
-        flash_backward: 2.5,
-        elementwise: 1.0,
-        eager: 1.0,
-        stock: 1.0,
-        unfused_activation: 1.0,
-        fused_experts: 1.0,
-        tensor_exposed: 1.0,
-        tensor_overlapped: 1.0,
-        stage_overlapped: 1.0,
-        context_exposed: 1.0,
-        expert_link: 1.0,
-        expert_network: 1.0,
-        expert_overlapped: 1.0,
-        expert_ring: 1.0,
-        launch_experts: 0.0,
-        launch_latent: 1.0,
-        expert_latency: 0.0,
-        pass_latency: 0.0,
-        step_latency: 0.0,
-        step_doubling: 0.0,
-    };
-}
-
-impl Efficiency {
-    /// Whether constants of the software that hides exchanges are known, as they are of machines on which it was
-    /// measured.
-    #[must_use]
-    pub fn has_hidden_exchanges(&self) -> bool {
-        self.expert_overlapped < 1.0 && self.tensor_overlapped < self.tensor_exposed
-    }
-}
-
 /// The price of an hour of a device, in dollars.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Price {
-    /// On demand.
     pub on_demand: f64,
     /// Reserved for long.
     pub reserved: Option<f64>,

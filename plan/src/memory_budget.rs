@@ -23,7 +23,6 @@ pub struct MemoryBudget {
 /// The distribution of the logarithm of measured over predicted peaks, a normal one.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Peaks {
-    /// Its mean.
     pub mean: f64,
     /// Its standard deviation.
     pub deviation: f64,

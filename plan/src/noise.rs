@@ -78,9 +78,6 @@ pub enum NoiseError {
 }
 
 /// The step that half of all and 95 % do not exceed.
-///
-/// # Errors
-/// If the noise is invalid, or a step does not finish.
 pub fn percentiles(finalist: &Finalist, noise: &Noise) -> Result<[Nanos; 2], NoiseError> {
     let found = percentiles_with(finalist, noise, &|_| {}, &|| false)?;
     Ok(found.unwrap_or([finalist.step; 2]))
@@ -88,9 +85,6 @@ pub fn percentiles(finalist: &Finalist, noise: &Noise) -> Result<[Nanos; 2], Noi
 
 /// The same; `done` is called for every step that is drawn, and the result is `None` if `stop` returns
 /// true before the last.
-///
-/// # Errors
-/// The same.
 pub fn percentiles_with(
     finalist: &Finalist,
     noise: &Noise,

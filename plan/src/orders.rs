@@ -90,10 +90,6 @@ impl<'a> Orders<'a> {
         Self { given: Some(schedule), ..Self::default() }
     }
 
-    /// The order of `costed`.
-    ///
-    /// # Errors
-    /// If the family cannot do the shape, or there is no order in the memory.
     pub fn of(&self, costed: &Costed) -> Result<Arc<Schedule>, Fault> {
         if let Some(schedule) = &self.given {
             return Ok(Arc::clone(schedule));
@@ -124,9 +120,6 @@ impl<'a> Orders<'a> {
 
 impl Costed {
     /// The order.
-    ///
-    /// # Errors
-    /// If the family cannot do the shape, or there is no order in the memory.
     pub fn schedule(&self) -> Result<Schedule, Fault> {
         self.schedule_until(&|| false)
     }

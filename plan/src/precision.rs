@@ -19,7 +19,6 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// All.
     pub const ALL: [Self; 5] = [Self::Bf16, Self::Fp8, Self::Fp8Block, Self::MxFp8, Self::NvFp4];
 
     /// The name in files.

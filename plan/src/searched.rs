@@ -11,9 +11,6 @@ use crate::memory::StageMemory;
 
 /// The instance to search: the passes of `costed` as replay times them, and for each stage the smaller
 /// of [`Costed::limit`] and the memory left for activations on its device.
-///
-/// # Errors
-/// If times or sizes overflow.
 pub(crate) fn instance(costed: &Costed) -> Result<Instance, Fault> {
     instance_under(costed, costed.limit)
 }
@@ -39,9 +36,6 @@ fn instance_under(costed: &Costed, limit: Option<Limit>) -> Result<Instance, Fau
 
 /// Lower bound of a step of `costed` on its wires over all orders under `limit`: [`bounds::best`] of
 /// the work that no run can avoid, where replay may count a little more.
-///
-/// # Errors
-/// If times or sizes overflow.
 pub(crate) fn least(costed: &Costed, limit: Option<Limit>) -> Result<Nanos, Fault> {
     let instance = instance_under(costed, limit)?;
     let hops = shortest_hops(costed)?;
@@ -107,9 +101,6 @@ pub(crate) const fn worth_a_search(known: Nanos) -> Nanos {
 }
 
 /// The best order that a search finds for `instance`, or has found when `stop` ends it.
-///
-/// # Errors
-/// If there is none in the memory, or the pipeline is too large to be searched.
 pub(crate) fn order(
     instance: &Instance,
     stop: &(dyn Fn() -> bool + Sync),

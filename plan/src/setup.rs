@@ -64,7 +64,6 @@ pub enum Reshard {
 }
 
 impl Reshard {
-    /// All.
     pub const ALL: [Self; 3] = [Self::AfterForward, Self::Never, Self::AfterLast];
 
     /// The name in files.
@@ -278,7 +277,6 @@ impl Setup {
 pub struct Recipe {
     /// Sequences of a step over all replicas, B.
     pub batch: u64,
-    /// Bytes of a gradient.
     pub gradient_bytes: u64,
     /// Bytes per parameter of the optimizer's state: 12 for Adam, with fp32 weights and two
     /// moments.
@@ -417,9 +415,6 @@ pub enum Unfit {
 }
 
 /// Checks divisibility.
-///
-/// # Errors
-/// The first thing that does not divide.
 pub fn check(
     setup: &Setup,
     model: &Transformer,

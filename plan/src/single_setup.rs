@@ -35,9 +35,6 @@ impl Inputs<'_> {
     /// `setup` run by the engine as [`run_with`](crate::run_with) would run it alone. Where its devices
     /// do not hold it, it is run with unlimited memory, and the answer has the shortage. With
     /// [`Split::Searched`], layers are assigned together with the order only where balanced layers fit.
-    ///
-    /// # Errors
-    /// If a size does not divide, or the schedule cannot run it.
     pub fn run_single(
         &self,
         setup: &Setup,

@@ -2,8 +2,8 @@
 
 use pipeline::overlap::Contention;
 
-use crate::machine::Efficiency;
 use crate::offload::Offload;
+use crate::rates::Efficiency;
 
 /// Factor on the compute time of torchtitan over that of Megatron-LM, beyond the parts that are
 /// modelled. Fitted.
@@ -18,7 +18,6 @@ pub enum Tuning {
     Tuned,
     /// Megatron-LM with its defaults, as in a first run.
     Stock,
-    /// torchtitan.
     Torchtitan,
 }
 
@@ -40,7 +39,6 @@ impl Tuning {
 /// The kernels of a layer whose launches CUDA graphs replace.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum Graphs {
-    /// None.
     #[default]
     None,
     /// Graphs of attention and router.

@@ -20,7 +20,6 @@ pub struct Space {
     pub context: Vec<u64>,
     /// e.
     pub expert: Vec<u64>,
-    /// ZeRO.
     pub zero: Vec<Zero>,
     /// b.
     pub microbatch: Vec<u64>,

@@ -5,11 +5,9 @@ use pipeline::Nanos;
 /// F, B and W, in seconds.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Times {
-    /// Forward.
     pub forward: f64,
     /// Backward for the input, with recomputation.
     pub backward_input: f64,
-    /// Backward for the weights.
     pub backward_weight: f64,
 }
 

@@ -42,9 +42,6 @@ impl PlanFlags {
     }
 
     /// The question of the model at `path`.
-    ///
-    /// # Errors
-    /// If a key that has no default is missing.
     pub(crate) fn of_model(
         &self,
         context: &Context<'_>,

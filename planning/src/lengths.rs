@@ -22,7 +22,6 @@ const BLOCK: usize = 1 << 12;
 pub struct Packed {
     /// Of the pairs of tokens of each sequence, the share that attend to each other.
     attended: Vec<f64>,
-    /// The mean.
     mean: f64,
     /// The tokens of each document, one behind the other.
     documents: Vec<u32>,

@@ -87,9 +87,6 @@ const MAX_FILE: u64 = 1 << 20;
 
 /// Reads the question in `path` and checks it; `memory_error` is the part by which the memory of a plan may
 /// be underestimated.
-///
-/// # Errors
-/// If the file cannot be read or understood, or the question makes no sense.
 pub fn read(
     context: &Context<'_>,
     path: &Path,
@@ -99,9 +96,6 @@ pub fn read(
 }
 
 /// The same with the keys of `flags` in place of those of the file, which may be a `config.json` or the name of a model.
-///
-/// # Errors
-/// The same, or if a model comes without a key that a plan needs.
 pub fn read_with(
     context: &Context<'_>,
     path: &Path,
@@ -155,9 +149,6 @@ fn imported(
 }
 
 /// Checks the question `document`, whose files lie in `folder`, as [`read`] does. Errors name the key.
-///
-/// # Errors
-/// If one of its files cannot be read, or the question makes no sense.
 pub fn check(
     context: &Context<'_>,
     folder: &Path,

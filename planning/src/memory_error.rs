@@ -15,7 +15,6 @@ const TORCHTITAN: Peaks = Peaks { mean: 0.151, deviation: 0.102 };
 pub struct MemoryError {
     /// With Megatron-LM.
     pub megatron: f64,
-    /// With torchtitan.
     pub torchtitan: f64,
 }
 

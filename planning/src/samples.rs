@@ -51,9 +51,7 @@ pub(crate) const ALONE: Partition = Partition {
 
 /// A model on a machine.
 pub struct Samples {
-    /// The model.
     pub model: Transformer,
-    /// The machine.
     pub machine: Machine,
     /// What was assumed about the model, a sentence each.
     pub assumed: Vec<String>,
@@ -72,17 +70,11 @@ pub struct Cost {
 
 impl Samples {
     /// Reads the model called `model`, a file or a name, and the machine called `machine`.
-    ///
-    /// # Errors
-    /// If there is no such model or machine, or a file makes no sense.
     pub fn read(context: &Context<'_>, model: &Path, machine: &str) -> Result<Self, Diagnostic> {
         Self::read_with(context, model, machine, (None, false))
     }
 
     /// The same with sequences of so many tokens, if they are given, and with the vision encoder.
-    ///
-    /// # Errors
-    /// The same, or if the model has no positions for them.
     pub(crate) fn read_with(
         context: &Context<'_>,
         model: &Path,
@@ -101,9 +93,6 @@ impl Samples {
     }
 
     /// The same with adapters of `rank` on all products of layers, which alone are trained.
-    ///
-    /// # Errors
-    /// If the rank is out of range.
     pub(crate) fn with_adapters(self, rank: u64) -> Result<Self, Diagnostic> {
         let targets = Targets::named("all-linear").unwrap_or(Targets::USUAL);
         let adapters = Some(Adapters { rank, targets });
@@ -302,9 +291,6 @@ fn read_model(
 }
 
 /// `keys` with costs, layers and links by their model and machine, as far as they are not given.
-///
-/// # Errors
-/// If one of model and machine is missing, or makes no sense.
 pub fn of_keys(context: &Context<'_>, keys: &FsdpKeys) -> Result<FsdpKeys, Diagnostic> {
     let (model, machine) = match (&keys.model, &keys.machine) {
         (Some(model), Some(machine)) => (model, machine),

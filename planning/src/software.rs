@@ -56,7 +56,6 @@ impl Open {
 /// A key of `[training]` with a value that a search found or a lever tries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SoftwareKey {
-    /// The key.
     pub key: &'static str,
     /// Its value, as TOML writes it without quotes.
     pub value: &'static str,

@@ -38,9 +38,6 @@ pub enum CostsError {
 /// the chunks of `shape` as the executor cuts it.
 ///
 /// Where a chunk lives does not matter: a hop takes as long between any two stages.
-///
-/// # Errors
-/// Fewer layers than chunks, or more than can be counted.
 pub fn predict(profile: &Profile, layers: usize, shape: Shape) -> Result<Predicted, CostsError> {
     let by_chunk = profile.model.with_layers(layers)?.layers_by_chunk(shape)?;
     let last = by_chunk.len() - 1;
@@ -63,9 +60,6 @@ pub fn predict(profile: &Profile, layers: usize, shape: Shape) -> Result<Predict
 
 /// The time of an optimizer step on the stage with the most parameters: what was measured for one
 /// parameter, times those that the executor puts there.
-///
-/// # Errors
-/// Fewer layers than chunks, or more than can be counted.
 pub fn optimizer(
     profile: &Profile,
     layers: usize,

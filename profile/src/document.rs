@@ -29,9 +29,6 @@ pub enum AnyProfile {
 
 impl AnyProfile {
     /// Reads the file form of either kind.
-    ///
-    /// # Errors
-    /// Anything that is not a profile of this version, with its place in `text`.
     pub fn parse(text: &str) -> Result<Self, ProfileError> {
         let first: Result<First, _> = toml::from_str(text);
         let Ok(First { version, kind }) = first else {
@@ -83,9 +80,6 @@ impl AnyProfile {
 
 impl Profile {
     /// Reads the file form.
-    ///
-    /// # Errors
-    /// Anything that is not a profile of a machine of this version, with its place in `text`.
     pub fn parse(text: &str) -> Result<Self, ProfileError> {
         match AnyProfile::parse(text)? {
             AnyProfile::Machine(profile) => Ok(*profile),

@@ -91,7 +91,6 @@ pub struct Message {
 /// The times measured over links of one kind.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Link {
-    /// The kind of link.
     pub kind: LinkKind,
     /// By size, and by what else was sent.
     pub messages: Vec<Message>,

@@ -45,7 +45,6 @@ pub enum ModelError {
     /// Fewer layers than chunks.
     #[error("{layers} layers cannot be cut into {chunks} chunks")]
     TooFewLayers {
-        /// Layers of the model.
         layers: usize,
         /// Chunks of the schedule.
         chunks: usize,
@@ -62,10 +61,6 @@ const MOST_ELEMENTS: u128 = 1 << 48;
 impl Model {
     /// A model of `layers` layers of width `hidden` with `heads` heads, on microbatches of
     /// `microbatch_size` sequences of `sequence` tokens out of `vocabulary`.
-    ///
-    /// # Errors
-    /// A zero, heads that do not divide `hidden`, more than a million of anything, or so many
-    /// parameters or activations that they cannot be counted.
     pub fn new(
         hidden: usize,
         heads: usize,
@@ -188,9 +183,6 @@ impl Model {
     }
 
     /// Layers of each chunk, in model order: as equal as can be, the longer ones first.
-    ///
-    /// # Errors
-    /// Fewer layers than chunks.
     pub fn layers_by_chunk(self, shape: Shape) -> Result<Vec<usize>, ModelError> {
         let (layers, chunks) = (self.layers, usize::from(shape.chunks()));
         if layers < chunks {
@@ -203,9 +195,6 @@ impl Model {
 
     /// Parameters of each chunk, in model order: its layers, in the first one the embeddings, in the
     /// last one the final layer norm and the head.
-    ///
-    /// # Errors
-    /// Fewer layers than chunks.
     pub fn parameters_by_chunk(self, shape: Shape) -> Result<Vec<u128>, ModelError> {
         let layers = self.layers_by_chunk(shape)?.into_iter();
         let mut by_chunk: Vec<u128> =

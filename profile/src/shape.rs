@@ -48,9 +48,6 @@ pub struct ModelShape {
 
 impl ModelShape {
     /// The shape of `model`, computed in `element`.
-    ///
-    /// # Errors
-    /// None for a model that exists: it has one layer too.
     pub fn new(model: Model, element: Element) -> Result<Self, ModelError> {
         let one_layer = Model::new(
             model.hidden(),
@@ -76,9 +73,6 @@ impl ModelShape {
     }
 
     /// The model of this shape with `layers` layers.
-    ///
-    /// # Errors
-    /// None, or too many.
     pub fn with_layers(self, layers: usize) -> Result<Model, ModelError> {
         let one = self.one_layer;
         let (vocabulary, sequence) = (one.vocabulary(), one.sequence());

@@ -408,12 +408,12 @@ class FoundOrder:
 
     @property
     def solution(self) -> _frames.Figures:
-        """The result as a solver reports it: `objective`, `cost_ns`, `bound_ns` (`None` where none is proved),
-        `gap` (0 is optimal), `argument` of the bound, `fits`, `steps` of the search, `history`, and
-        `elapsed_ns`, `None` for answers of workers and journals.
+        """The result as a solver reports it: `objective`, `cost_ns`, `bound_ns` (`None` where none is
+        proved), `gap` (0 is optimal), `argument` of the bound, `fits`, `steps` of the search, `history`,
+        and `elapsed_ns`, `None` for answers of workers and journals.
 
-        `cost_ns` is that of the objective that was asked for, such as `"p95"`, where `FoundOrder.cost_ns` is that
-        without noise.
+        `cost_ns` is that of the objective that was asked for, such as `"p95"`, where `FoundOrder.cost_ns` is
+        that without noise.
 
         >>> import debubble as db
         >>> q = db.Question(stages=4, microbatches=8, forward="1ms", backward="2ms")

@@ -3,7 +3,7 @@
 //! It holds no rule of the domain: it turns texts of questions into typed ones, lends the library files of
 //! the disk, progress and Ctrl-C, and hands answers back as texts and arrays. The package in
 //! `python/debubble` makes keywords, frames and pictures in notebooks of that.
-
+#![warn(missing_docs)]
 // Functions that Python calls own their arguments.
 #![allow(clippy::needless_pass_by_value)]
 

@@ -23,9 +23,6 @@ pub struct BuiltIn {
 
 impl BuiltIn {
     /// The text of that `name`, or else of the file in `path`.
-    ///
-    /// # Errors
-    /// If there is neither.
     pub fn text(
         &self,
         context: &Context<'_>,

@@ -43,9 +43,6 @@ struct Written {
 }
 
 /// The rows of the file at `path`, in their order.
-///
-/// # Errors
-/// If it cannot be read, or a row is not a segment: with its line.
 pub(crate) fn read(context: &Context<'_>, path: &Path) -> Result<Vec<Row>, Diagnostic> {
     let text = context.read_text(path, MAX_FILE)?;
     let fail = |line: u64, message: String| {

@@ -12,9 +12,6 @@ const MAX_NAMED: u64 = 2 << 30;
 
 /// Calls `take` with the content of every file that `keys` name and that an answer depends on, but for those of
 /// schedules.
-///
-/// # Errors
-/// If one cannot be read.
 pub fn each(
     context: &Context<'_>,
     keys: &Keys,

@@ -89,9 +89,6 @@ impl<'h> Context<'h> {
     }
 
     /// The content of the file at `path`, of at most `limit` bytes.
-    ///
-    /// # Errors
-    /// If it cannot be read.
     pub fn read_bytes(&self, path: &Path, limit: u64) -> Result<Vec<u8>, Diagnostic> {
         self.host.read(path, limit).map_err(|error| match error {
             ReadError::Memory(diagnostic) => diagnostic,
@@ -100,9 +97,6 @@ impl<'h> Context<'h> {
     }
 
     /// The text of the file at `path`, of at most `limit` bytes.
-    ///
-    /// # Errors
-    /// If it cannot be read, or is not UTF-8.
     pub fn read_text(&self, path: &Path, limit: u64) -> Result<String, Diagnostic> {
         let not_text = |_| Diagnostic::unreadable(path, "it is not UTF-8 text");
         String::from_utf8(self.read_bytes(path, limit)?).map_err(not_text)
@@ -110,9 +104,6 @@ impl<'h> Context<'h> {
 
     /// The text of the TOML file at `path`, of at most `limit` bytes. A value of it may take only three
     /// bytes, and a hundred times as much once it is parsed: a file of too many is refused.
-    ///
-    /// # Errors
-    /// If it cannot be read, or would take too much memory.
     pub fn read_toml(&self, path: &Path, limit: u64) -> Result<String, Diagnostic> {
         let text = self.read_text(path, limit)?;
         self.check_toml(path, &text)?;
@@ -120,9 +111,6 @@ impl<'h> Context<'h> {
     }
 
     /// Refuses `text`, TOML of the file at `path`, if it would take too much memory.
-    ///
-    /// # Errors
-    /// If it would.
     pub fn check_toml(&self, path: &Path, text: &str) -> Result<(), Diagnostic> {
         let begins = |byte: &u8| matches!(byte, b',' | b'=' | b'[' | b'{' | b'\n');
         let values = text.as_bytes().iter().filter(|byte| begins(byte)).count() as u64;

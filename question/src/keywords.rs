@@ -18,42 +18,27 @@ pub fn unseen() -> &'static Path {
 }
 
 /// `json` as a value.
-///
-/// # Errors
-/// If it is not JSON of such a value.
 pub fn value<T: DeserializeOwned>(json: &str) -> Result<T, Diagnostic> {
     serde_json::from_str(json).map_err(|error| Diagnostic::new(error.to_string()))
 }
 
 /// `json`, an object of keywords, as a TOML document.
-///
-/// # Errors
-/// If it is not an object, or has a value that TOML has no form for.
 pub fn toml(json: &str) -> Result<String, Diagnostic> {
     let object: serde_json::Map<String, Value> = value(json)?;
     written(&object)
 }
 
 /// `value` as a TOML document.
-///
-/// # Errors
-/// If it has a value that TOML has no form for.
 pub fn written(value: &impl serde::Serialize) -> Result<String, Diagnostic> {
     ::toml::to_string(value).map_err(|error| Diagnostic::new(error.to_string()))
 }
 
 /// The keys of the TOML document `text` of `file`, as JSON.
-///
-/// # Errors
-/// If it is not TOML.
 pub fn document(file: &Path, text: &str) -> Result<Value, Diagnostic> {
     ::toml::from_str(text).map_err(|error| Diagnostic::toml(file, text, &error, &[]))
 }
 
 /// `scenario` as a TOML document without the keys that `axes` give.
-///
-/// # Errors
-/// As [`written`].
 pub fn without(scenario: &Scenario, axes: &Pairs) -> Result<String, Diagnostic> {
     let wrong = |error: serde_json::Error| Diagnostic::new(error.to_string());
     let mut document = serde_json::to_value(scenario).map_err(wrong)?;
@@ -72,9 +57,6 @@ fn remove(table: &mut Value, axes: &Pairs) {
 }
 
 /// The keys in `json`, an object of keywords.
-///
-/// # Errors
-/// At an unknown key or a value that is none of its key.
 pub fn keys<T: DeserializeOwned>(json: &str) -> Result<T, Diagnostic> {
     let text = toml(json)?;
     let wrong = |error: ::toml::de::Error| Diagnostic::toml(unseen(), &text, &error, &[]);
@@ -90,9 +72,6 @@ pub fn nowhere(mut diagnostic: Diagnostic) -> Diagnostic {
 }
 
 /// `pairs` as the lines of a TOML table.
-///
-/// # Errors
-/// If TOML has no form for a value.
 pub fn lines(pairs: &Pairs) -> Result<String, Diagnostic> {
     let line = |(key, value): &(String, Value)| {
         let value = ::toml::Value::try_from(value);
@@ -103,9 +82,6 @@ pub fn lines(pairs: &Pairs) -> Result<String, Diagnostic> {
 }
 
 /// The value that is called `name`, if one is named, of the key `key`.
-///
-/// # Errors
-/// If there is none of that name: with those that there are.
 pub fn named<T: DeserializeOwned>(name: Option<&str>, key: &str) -> Result<Option<T>, Diagnostic> {
     let read = |name: &str| {
         serde_json::from_value(Value::from(name)).map_err(|error: serde_json::Error| {

@@ -11,17 +11,11 @@ use crate::host::lent::Host;
 const SMALL: u64 = 8 << 20;
 
 /// Refuses `what`, which takes `bytes`, where the host has less spare memory; `cure` is the remedy.
-///
-/// # Errors
-/// If the spare memory is too small, with both figures.
 pub fn demand(host: &dyn Host, what: &str, bytes: u64, cure: &str) -> Result<(), Diagnostic> {
     demand_of(|| host.spare_memory(), what, bytes, cure)
 }
 
 /// Refuses `what`, which takes `bytes`, where `free` returns less; `cure` is the remedy.
-///
-/// # Errors
-/// If the spare memory is too small, with both figures.
 pub fn demand_of(
     free: impl FnOnce() -> Option<u64>,
     what: &str,

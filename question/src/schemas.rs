@@ -57,9 +57,6 @@ pub static SCHEMAS: &[Schema] = &[
 ];
 
 /// The schema of the question `name`.
-///
-/// # Errors
-/// If no question has that name: with those that there are.
 pub fn named(name: &str) -> Result<&'static Schema, Diagnostic> {
     let names = || SCHEMAS.iter().map(|one| one.name);
     SCHEMAS.iter().find(|one| one.name == name).ok_or_else(|| {

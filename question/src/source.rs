@@ -85,9 +85,6 @@ impl ScheduleSource {
 
 /// The schedule in the file at `path`, in the text form or the CSV of torch, and the name of the file without
 /// folder and extension.
-///
-/// # Errors
-/// If the file cannot be read, is too large for the free memory, or is not a schedule, with the line.
 pub fn read(context: &Context<'_>, path: &Path) -> Result<(String, Schedule), Diagnostic> {
     let text = context.read_text(path, MAX_SCHEDULE)?;
     let name = path.display().to_string();
@@ -139,9 +136,6 @@ pub struct Selected {
 }
 
 /// The schedules a setting names, one by one.
-///
-/// # Errors
-/// If one is unknown or cannot be read, or [`ALL`] is among the names.
 pub fn rules(
     context: &Context<'_>,
     scenario: &Scenario,

@@ -72,9 +72,6 @@ impl Beyond {
     }
 
     /// The cells as CSV, one line each.
-    ///
-    /// # Errors
-    /// If memory runs out.
     pub fn csv(&self) -> Result<Vec<u8>, Diagnostic> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         for cell in &self.cells {

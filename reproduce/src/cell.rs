@@ -96,9 +96,6 @@ impl Figure {
     }
 
     /// The same with a miss that is expected, of `ours` give or take `width`, for a reason.
-    ///
-    /// # Errors
-    /// If `ours` would pass the check of the figure.
     pub(super) fn expecting(self, ours: f64, width: f64, reason: String) -> Result<Self, String> {
         if self.range().is_some_and(|range| contains(range, ours)) {
             return Err(format!("{ours} is not a miss: it passes `{}`", self.check.name()));

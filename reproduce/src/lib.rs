@@ -157,9 +157,6 @@ impl Reproduced {
     }
 
     /// The cells as CSV, one line each.
-    ///
-    /// # Errors
-    /// If memory runs out.
     pub fn csv(&self) -> Result<Vec<u8>, Diagnostic> {
         cell::csv(&self.cells).map_err(cell::unwritable)
     }
@@ -228,9 +225,6 @@ impl Answer {
     }
 
     /// The totals of all tables as CSV, one line each; `None` where tables are missing.
-    ///
-    /// # Errors
-    /// If memory runs out.
     pub fn totals_csv(&self) -> Result<Option<Vec<u8>>, Diagnostic> {
         match self {
             Self::Reproduced { tables, .. } if tables.len() == TABLES.len() => {
@@ -306,10 +300,6 @@ impl Serialize for Answer {
 
 /// Answers `question` with the tables it names. The tables are made side by side; if the host stops the
 /// work, those that are done are the answer.
-///
-/// # Errors
-/// If a table is unknown, none of them can be searched where a search was asked for, a file of the
-/// figures cannot be read, or a setting cannot be simulated.
 pub fn reproduce(context: &Context<'_>, question: &Question) -> Result<Answer, Diagnostic> {
     let sources = Sources::new(context, question.paper.as_deref());
     let chosen = question.chosen()?;

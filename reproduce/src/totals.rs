@@ -23,7 +23,6 @@ pub struct Count {
 }
 
 impl Count {
-    /// Counts `cells`.
     pub fn of<'a>(cells: impl IntoIterator<Item = &'a Cell>) -> Self {
         let mut count = Self::default();
         for cell in cells {

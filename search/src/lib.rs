@@ -28,7 +28,7 @@
 //! assert!(found.best_published().is_some_and(|one| found.cost <= one.cost));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-
+#![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
 pub mod bounds;
@@ -95,6 +95,7 @@ pub use under_noise::{
 
 /// How many times the usual number of random cases the laws of searches are tried on.
 #[cfg(test)]
+#[allow(clippy::disallowed_methods)] // A test has no question.
 fn times_as_many() -> u32 {
     std::env::var("DEBUBBLE_CASES").map_or(1, |times| times.parse().unwrap())
 }

@@ -27,6 +27,7 @@
 //! assert_eq!(metrics.makespan(), Nanos(33_000_000)); // (m + p - 1)(F + B + W)
 //! # Ok::<(), pipeline::Fault>(())
 //! ```
+#![warn(missing_docs)]
 
 pub mod boundary;
 pub mod cluster;

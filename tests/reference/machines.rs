@@ -1,5 +1,6 @@
 //! Machines and clusters that are built in: every key of their files, with its meaning and values.
 
+use plan::RATES;
 use scenarios::{CLUSTERS, Folder, MACHINES};
 use toml::{Table, Value};
 
@@ -43,124 +44,6 @@ const OF_MACHINES: &[(&str, &str)] = &[
     ),
     ("device.host-link", "Bandwidth of a link to the host's memory, in each direction."),
     ("device.devices-per-host-link", "Devices that share a link to the host."),
-    ("efficiency.matmul", "Share of the peak rate that large matrix products reach."),
-    (
-        "efficiency.fill",
-        "Elements of a product's result that fill the device once more: a product of M N results takes as long as one of M N + fill.",
-    ),
-    (
-        "efficiency.depth",
-        "Inner size that a product loses to its beginning and end: K takes as long as K + depth.",
-    ),
-    ("efficiency.flash", "Share of the peak rate that fused attention reaches."),
-    ("efficiency.memory", "Share of the memory bandwidth that streaming kernels reach."),
-    (
-        "efficiency.link",
-        "Share of the link bandwidth that rings of collectives within a node reach.",
-    ),
-    (
-        "efficiency.ring",
-        "Share of the network bandwidth that rings over nodes reach while gradients are reduced.",
-    ),
-    (
-        "efficiency.shared-ring",
-        "Of that, what is left where several rings meet on the NICs of a node.",
-    ),
-    (
-        "efficiency.tensor-network",
-        "Share of a node's network bandwidth that a collective of a tensor group over nodes reaches.",
-    ),
-    (
-        "efficiency.sharded-ring",
-        "The same as ring, of collectives that run layer by layer in every microbatch (ZeRO 3); as ring unless given.",
-    ),
-    (
-        "efficiency.power",
-        "Rate of products and attention over that of others of the generation; no rate is above its peak.",
-    ),
-    (
-        "efficiency.bf16",
-        "Rate of 16-bit products that all tokens meet, over that of experts in 16 bits, the head and the router.",
-    ),
-    (
-        "efficiency.fp8",
-        "Share of the 8-bit peak that products with one scale for a tensor reach, over that of 16 bits.",
-    ),
-    ("efficiency.fp8-block", "The same with a scale for each block; as fp8 unless given."),
-    ("efficiency.mxfp8", "The same with a scale for each 32 numbers."),
-    ("efficiency.nvfp4", "The same of the 4-bit peak."),
-    (
-        "efficiency.grouped",
-        "Rate of the products of many experts in one kernel, over that of plain ones.",
-    ),
-    (
-        "efficiency.head",
-        "Rate of products of the head and the router, over that of plain ones in 16 bits.",
-    ),
-    (
-        "efficiency.flash-backward",
-        "How many times as long the backward of fused attention takes as the forward; 2.5 by its FLOPs.",
-    ),
-    (
-        "efficiency.elementwise",
-        "How many times as long kernels that do little for each byte take as their bytes.",
-    ),
-    ("efficiency.eager", "The same where no compiler fuses them, over that."),
-    (
-        "efficiency.stock",
-        "How many times as long Megatron-LM computes with its defaults as in tuned recipes (`tuning = \"stock\"`).",
-    ),
-    (
-        "efficiency.unfused-activation",
-        "How many times as much the activation function of experts moves where it is not fused.",
-    ),
-    (
-        "efficiency.fused-experts",
-        "How many times as long experts take where the kernels around them are fused.",
-    ),
-    ("efficiency.tensor-exposed", "Share of the collectives of tensor groups that nothing hides."),
-    ("efficiency.tensor-overlapped", "The same where they run beside products (overlap-tensor)."),
-    (
-        "efficiency.stage-overlapped",
-        "Share of the transfers between stages that nothing hides where a stage has several chunks.",
-    ),
-    ("efficiency.context-exposed", "Share of the exchange of context groups that nothing hides."),
-    (
-        "efficiency.expert-link",
-        "Share of the link bandwidth that all-to-alls of experts reach, by the bytes that are counted.",
-    ),
-    ("efficiency.expert-network", "Share of the network bandwidth that they reach."),
-    (
-        "efficiency.expert-overlapped",
-        "Share of them that nothing hides where they run beside another microbatch (overlap-experts).",
-    ),
-    (
-        "efficiency.expert-ring",
-        "Share of the network bandwidth that rings of the gradients of experts reach.",
-    ),
-    ("efficiency.launch-experts", "The same as launch of a layer with experts."),
-    (
-        "efficiency.launch-latent",
-        "How many times as long launches take with multi-head latent attention.",
-    ),
-    ("efficiency.expert-latency", "Time that a layer with experts takes besides, both ways."),
-    (
-        "efficiency.pass-latency",
-        "Time that a stage takes for a microbatch besides, where no CUDA graph launches it.",
-    ),
-    ("efficiency.step-latency", "Time that a step takes besides."),
-    (
-        "efficiency.step-doubling",
-        "What is added to that for each doubling of the devices beyond 64.",
-    ),
-    ("efficiency.hop", "Share of the network bandwidth that one transfer between stages reaches."),
-    ("efficiency.collective-latency", "Time of a collective besides its bytes."),
-    ("efficiency.hop-latency", "Time of a transfer between stages besides its bytes."),
-    (
-        "efficiency.launch",
-        "Time of the host to launch all kernels of a layer's forward, recomputation and backward: a layer takes no less.",
-    ),
-    ("efficiency.launch-tensor", "How many times as long that takes with collectives in between."),
     ("price.on-demand", "Dollars for an hour of a device on demand."),
     ("price.reserved", "The same, reserved for long."),
     ("price.spot", "The same on the spot market."),
@@ -191,16 +74,30 @@ const OF_CLUSTERS: &[(&str, &str)] = &[
     ("host.devices-per-link", "Devices that share a link to the host: 1, unless given."),
 ];
 
-/// The machines of the planner: what their keys mean, and a table for each part of their files, with a
-/// row for each machine.
+/// The machines of the planner: what their keys mean, how rates are measured, and a table for each part of their files,
+/// with a row for each machine.
 pub fn machines() -> Result<String, String> {
-    let files = files(MACHINES, OF_MACHINES)?;
+    let rates = RATES.iter().map(|rate| (format!("efficiency.{}", rate.key), rate.about));
+    let rates: Vec<(String, &str)> = rates.collect();
+    let of_rates = rates.iter().map(|(key, about)| (key.as_str(), *about));
+    let at = OF_MACHINES.iter().position(|(key, _)| part(key) == Some("price")).unwrap_or_default();
+    let (device, rest) = OF_MACHINES.split_at(at);
+    let all: Vec<(&str, &str)> =
+        device.iter().copied().chain(of_rates).chain(rest.iter().copied()).collect();
+    let files = files(MACHINES, &all)?;
     let meanings = OF_MACHINES.iter().map(|(key, meaning)| vec![code(key), (*meaning).to_owned()]);
     let mut text = table(&["key", "meaning"], meanings);
-    let mut parts: Vec<&str> = OF_MACHINES.iter().filter_map(|(key, _)| part(key)).collect();
+    let row = |rate: &plan::Rate| {
+        let texts = [rate.about.to_owned(), rate.otherwise.to_string(), rate.source.to_owned()];
+        [code(rate.key)].into_iter().chain(texts).collect()
+    };
+    text += "\nRates in `[efficiency]`, the value of one that is left out, and the measurement that gives it. Ideal is 1, of flash-backward 2.5, of a \
+             time 0:\n\n";
+    text += &table(&["rate", "meaning", "unless given", "measurement"], RATES.iter().map(row));
+    let mut parts: Vec<&str> = all.iter().filter_map(|(key, _)| part(key)).collect();
     parts.dedup();
     for one in parts {
-        let keys = || OF_MACHINES.iter().map(|(key, _)| *key).filter(|key| part(key) == Some(one));
+        let keys = || all.iter().map(|(key, _)| *key).filter(|key| part(key) == Some(one));
         let heads: Vec<String> = keys().map(|key| code(&key[one.len() + 1..])).collect();
         let head: Vec<&str> =
             ["machine"].into_iter().chain(heads.iter().map(String::as_str)).collect();

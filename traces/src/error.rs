@@ -69,7 +69,6 @@ pub enum TraceError {
     /// A Parquet file with fewer values than it promises.
     #[error("column {column} holds {found} values, but the file should have {rows} rows")]
     CutOff {
-        /// The column.
         column: &'static str,
         /// Values it has.
         found: usize,
@@ -98,7 +97,6 @@ pub enum TraceError {
     /// A column that a question names, and that is not there.
     #[error("it has no column {column}; its columns are {}", found.join(", "))]
     NoColumn {
-        /// The column.
         column: String,
         /// The columns that are there.
         found: Vec<String>,
@@ -106,7 +104,6 @@ pub enum TraceError {
     /// A column that a question names, and that holds no whole numbers.
     #[error("column {column} holds {found}, not whole numbers")]
     NoNumbers {
-        /// The column.
         column: String,
         /// The type that it holds.
         found: String,
@@ -144,7 +141,6 @@ pub enum TraceError {
         place: Place,
         /// Which.
         column: &'static str,
-        /// The value.
         value: String,
         /// The reason why it is wrong.
         why: &'static str,
@@ -154,7 +150,6 @@ pub enum TraceError {
     UnknownOpType {
         /// Where.
         place: Place,
-        /// Its name.
         name: String,
     },
     /// A pass that begins while another of its kind is under way on its rank.
@@ -201,15 +196,11 @@ pub enum TraceError {
     Mixed {
         /// The form of this file.
         found: Form,
-        /// That of the first.
         first: Form,
     },
     /// Two files of the same rank.
     #[error("two of the files are of rank {rank}: give one file for each rank, all of one run")]
-    RankTwice {
-        /// The rank.
-        rank: u32,
-    },
+    RankTwice { rank: u32 },
     /// Stages without a file.
     #[error(
         "{given} of the {world} ranks of the run are there; give the files of all in one go: there \
@@ -269,20 +260,13 @@ pub enum TraceError {
     },
     /// A step in which a data-parallel rank did nothing.
     #[error("step {step} has no operations of dp rank {dp_rank}, which other steps have")]
-    MissingRank {
-        /// The step.
-        step: u64,
-        /// The rank.
-        dp_rank: u32,
-    },
+    MissingRank { step: u64, dp_rank: u32 },
     /// Passes that are not a schedule: one missing, doubled, on a wrong stage, or in a circle.
     #[error("step {step}, dp rank {dp_rank}: {}{fault}", order(fault))]
     Schedule {
-        /// The step.
         step: u64,
         /// The pipeline.
         dp_rank: u32,
-        /// The fault.
         fault: Fault,
     },
     /// Two passes at the same time on one rank.
@@ -291,11 +275,9 @@ pub enum TraceError {
          before {first} is over"
     )]
     Overlap {
-        /// The step.
         step: u64,
         /// The pipeline.
         dp_rank: u32,
-        /// The stage.
         stage: u16,
         /// The pass that started first.
         first: String,
@@ -308,7 +290,6 @@ pub enum TraceError {
          which it needs, starts"
     )]
     Backwards {
-        /// The step.
         step: u64,
         /// The pipeline.
         dp_rank: u32,
@@ -323,11 +304,9 @@ pub enum TraceError {
          has no other side; a trace without any sends and receives would do"
     )]
     Unmatched {
-        /// The step.
         step: u64,
         /// The pipeline.
         dp_rank: u32,
-        /// The stage.
         stage: u16,
         /// The side there is.
         optype: &'static str,
@@ -337,13 +316,10 @@ pub enum TraceError {
     /// More operations at once on one rank than any run does.
     #[error("step {step}, dp rank {dp_rank}, stage {stage}: more than {limit} operations at once")]
     Crowd {
-        /// The step.
         step: u64,
         /// The pipeline.
         dp_rank: u32,
-        /// The stage.
         stage: u16,
-        /// The limit.
         limit: usize,
     },
     /// Operations that wait for each other.
@@ -352,11 +328,9 @@ pub enum TraceError {
          did everything in the order of the trace"
     )]
     Deadlock {
-        /// The step.
         step: u64,
         /// The pipeline.
         dp_rank: u32,
-        /// The stage.
         stage: u16,
         /// An operation that cannot start.
         operation: String,

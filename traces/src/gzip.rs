@@ -20,9 +20,6 @@ const SMALL: u64 = 1 << 20;
 const PIECE: usize = 1 << 20;
 
 /// The bytes of `content`, unpacked where they are compressed with gzip, in at most `memory` bytes.
-///
-/// # Errors
-/// If the compressed data are damaged or cut off, or unpack to more than a trace has or the memory holds.
 pub fn unpacked(content: &[u8], memory: u64) -> Result<Cow<'_, [u8]>, TraceError> {
     if !content.starts_with(&MAGIC) {
         return Ok(Cow::Borrowed(content));

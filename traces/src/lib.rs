@@ -85,18 +85,12 @@ pub use times::{Medians, Times};
 /// autograd and the sends between ranks.
 ///
 /// Each may be compressed with gzip.
-///
-/// # Errors
-/// If it is none of these, is cut off, lacks something, or has values that make no sense.
 pub fn read(content: Vec<u8>) -> Result<Trace, TraceError> {
     read_within(content, u64::MAX)
 }
 
 /// Reads a trace as [`read`] does, taking no more than `memory` bytes for the operations, of which
 /// each takes [`BYTES_PER_OPERATION`] in the end.
-///
-/// # Errors
-/// As [`read`]; and if there are too many operations for that memory.
 pub fn read_within(content: Vec<u8>, memory: u64) -> Result<Trace, TraceError> {
     let mut reader = Reader::within(memory);
     reader.add(content)?;

@@ -9,9 +9,6 @@ pub(crate) fn read(_content: Vec<u8>, _most: usize) -> Result<Vec<Operation>, Tr
 }
 
 /// Reads nothing.
-///
-/// # Errors
-/// Always.
 pub fn whole_numbers(
     _content: Vec<u8>,
     _column: &str,

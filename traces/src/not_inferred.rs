@@ -10,26 +10,16 @@ pub enum NotInferred {
         "rank {rank} has no nodes of autograd (autograd::engine::evaluate_function) whose operators are in \
          the trace; they need ProfilerActivity.CPU"
     )]
-    NoAutograd {
-        /// The rank.
-        rank: u32,
-    },
+    NoAutograd { rank: u32 },
     /// No message to or from another rank.
     #[error("rank {rank} has no sends and receives between its passes (c10d::send, c10d::recv_)")]
-    NoSends {
-        /// The rank.
-        rank: u32,
-    },
+    NoSends { rank: u32 },
     /// A forward pass with messages inside it.
     #[error("rank {rank} has messages inside a forward pass, which may be two")]
-    Pieces {
-        /// The rank.
-        rank: u32,
-    },
+    Pieces { rank: u32 },
     /// A backward pass in more parts than B and W.
     #[error("rank {rank} has a backward pass in {parts} parts, which are more than B and W")]
     Parts {
-        /// The rank.
         rank: u32,
         /// Number of parts.
         parts: usize,
@@ -39,7 +29,6 @@ pub enum NotInferred {
         "rank {rank} sends {value} to rank {} and to rank {}: stages are not a chain", peers[0], peers[1]
     )]
     Peers {
-        /// The rank.
         rank: u32,
         /// Outputs or gradients.
         value: &'static str,
@@ -48,16 +37,10 @@ pub enum NotInferred {
     },
     /// Several values at once, of which nothing says whose they are.
     #[error("rank {rank} sends several values at once, and the trace does not say of which passes")]
-    Senders {
-        /// The rank.
-        rank: u32,
-    },
+    Senders { rank: u32 },
     /// A pass without a kernel in a trace with kernels.
     #[error("rank {rank} has a pass that launches no kernel, as in CUDA graphs")]
-    NoKernels {
-        /// The rank.
-        rank: u32,
-    },
+    NoKernels { rank: u32 },
     /// Ranks that are not a chain of stages.
     #[error("by what they send, the ranks are not pipelines from a first to a last stage")]
     Ranks,
@@ -67,7 +50,6 @@ pub enum NotInferred {
          its step() is called"
     )]
     Steps {
-        /// The rank.
         rank: u32,
         /// Number of forward passes.
         passes: usize,
@@ -78,10 +60,7 @@ pub enum NotInferred {
     #[error(
         "in step {step}, values do not go from rank to rank in one order, as in 1F1B and interleaved 1F1B"
     )]
-    Chain {
-        /// The step.
-        step: u64,
-    },
+    Chain { step: u64 },
     /// Some files of the run name passes.
     #[error("other files of the run name theirs")]
     SomeNamed,

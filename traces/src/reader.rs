@@ -98,10 +98,6 @@ impl Reader {
 
     /// Takes a file: Parquet if it begins like a Parquet file, trace events if it begins like JSON;
     /// either may be compressed with gzip.
-    ///
-    /// # Errors
-    /// If it is neither, is cut off, lacks something, has values that make no sense, is of another
-    /// form than the files before, or has too many operations for the memory.
     pub fn add(&mut self, content: Vec<u8>) -> Result<(), TraceError> {
         let content = match gzip::unpacked(&content, self.memory)? {
             Cow::Owned(unpacked) => unpacked,
@@ -166,9 +162,6 @@ impl Reader {
     }
 
     /// The trace that the files are together.
-    ///
-    /// # Errors
-    /// If there are no operations, or the files are not those of all stages.
     pub fn finish(self) -> Result<Trace, TraceError> {
         let Self { form, mut operations, ranks, observed, mut lacks, skipped, .. } = self;
         let form = form.ok_or(TraceError::Nothing { skipped })?;

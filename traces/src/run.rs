@@ -45,10 +45,6 @@ impl Run {
     ///
     /// Sends hold up their rank as they do in runs of the form of the trace, unless the trace shows
     /// that they did not.
-    ///
-    /// # Errors
-    /// If a pass is missing, doubled or on a wrong stage, if time goes backwards, or if the
-    /// operations of different ranks do not fit together.
     pub fn new(trace: Trace) -> Result<Self, TraceError> {
         let sends = trace.sends();
         let Trace { mut operations, lacks, .. } = trace;
@@ -194,9 +190,6 @@ impl Run {
 
     /// The order in which the pipeline of `dp_rank` (by its place in [`Self::dp_ranks`]) did the
     /// passes of `step`.
-    ///
-    /// # Errors
-    /// Never: it was checked before.
     pub fn schedule(&self, step: &Step, dp_rank: usize) -> Result<Schedule, Fault> {
         let operations = &self.operations[step.operations.clone()];
         let mut pipelines = operations.chunk_by(|one, other| one.dp_rank == other.dp_rank);

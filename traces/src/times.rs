@@ -84,7 +84,6 @@ pub struct Medians {
 }
 
 impl Medians {
-    /// The medians of `run`.
     #[must_use]
     pub fn of(run: &Run) -> Self {
         let timed = || run.operations().iter().zip(run.own().iter().copied());

@@ -3,6 +3,7 @@
 //! It holds no rule of the domain: requests are JSON, questions in them are TOML or objects of the same
 //! keys, files are those that were dropped on the page, and answers are the JSON that the command line
 //! prints, with pictures and tables that the room `draw` makes. Nothing here reaches a network or a disk.
+#![warn(missing_docs)]
 
 mod edit;
 mod encoder;

@@ -5,7 +5,7 @@ use pipeline::Bytes;
 use plan::fit::FitError;
 use plan::{CalibratedRun, Cluster, Finalist, Machine, Orders, Setup, number};
 use planning::Question;
-use planning::fit::{SCALES, calibration, scaled};
+use planning::fit::{SCALES, Scale, calibration, scaled};
 use planning::import::Measured;
 use question::{Context, Diagnostic};
 use serde::Serialize;
@@ -42,7 +42,6 @@ pub struct Calibration {
 pub struct Factor {
     /// The efficiencies.
     pub name: &'static str,
-    /// The factor.
     pub factor: f64,
 }
 
@@ -62,8 +61,8 @@ impl Calibration {
     /// The efficiencies of `machine` after calibration, by key.
     pub(super) fn shares(&self, machine: &Machine) -> Vec<(&'static str, f64)> {
         let mut own = scaled(machine, &self.values()).efficiency;
-        let shares = SCALES.iter().flat_map(|scale| scale.shares);
-        shares.map(|share| (share.key, *(share.field)(&mut own))).collect()
+        let rates = SCALES.iter().flat_map(Scale::rates);
+        rates.map(|rate| (rate.key, *(rate.field)(&mut own))).collect()
     }
 
     /// The factors as [`scaled`] takes them.
@@ -74,9 +73,6 @@ impl Calibration {
 }
 
 /// `question` on a machine that the `measured` steps of its set-up calibrate, and the calibration.
-///
-/// # Errors
-/// If the set-up cannot be run.
 pub(super) fn calibrated(
     context: &Context<'_>,
     question: &Question,

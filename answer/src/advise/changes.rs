@@ -29,7 +29,6 @@ pub enum Certainty {
 }
 
 impl Certainty {
-    /// In words.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -46,7 +45,6 @@ pub struct Change {
     pub area: Area,
     /// The change, as keys with values.
     pub name: String,
-    /// The step with it.
     pub step: Nanos,
     /// The share of the step that it saves.
     pub gain: f64,

@@ -59,9 +59,6 @@ struct Source {
 }
 
 /// Reads the run of `question` and says what to change of it first.
-///
-/// # Errors
-/// If a file cannot be read, none has a set-up, or its set-up cannot be run.
 pub fn advise(context: &Context<'_>, question: &AdviceQuestion) -> Result<Advice, Diagnostic> {
     let Run { imported, folder, measured, source } = read(context, question)?;
     let mut notes = imported.notes.clone();
@@ -92,9 +89,6 @@ pub fn advise(context: &Context<'_>, question: &AdviceQuestion) -> Result<Advice
 
 /// The predicted step of the run of `question` in seconds, without its measured steps, with the global batch that is
 /// given; and in words that batch, if it is another than the run's, and the error bar.
-///
-/// # Errors
-/// Those of [`advise`].
 pub fn predicted(
     context: &Context<'_>,
     question: &AdviceQuestion,

@@ -16,7 +16,6 @@ use crate::plan::{Plan, Planner, export, ground};
 
 /// The files of a changed run, by name.
 pub struct Written {
-    /// The files.
     pub files: Vec<(String, String)>,
     /// Facts about them, a sentence each.
     pub notes: Vec<String>,
@@ -28,9 +27,6 @@ const NUMBER: &str = "give the number of a change of the table";
 impl Advice {
     /// The files of the change at `at` of the table, or of the one to make first; where none is likely to help, of the
     /// run as it is, on the calibrated machine.
-    ///
-    /// # Errors
-    /// If there is no such change, its set-up cannot be run, or nothing is calibrated.
     pub fn export(&self, context: &Context<'_>, at: Option<usize>) -> Result<Written, Diagnostic> {
         let change = at.map_or_else(|| self.first(), |at| self.changes.get(at));
         match (change, at, &self.calibration) {

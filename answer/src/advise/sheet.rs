@@ -48,9 +48,6 @@ impl Advice {
     }
 
     /// The advice in words and tables.
-    ///
-    /// # Errors
-    /// If a built-in table cannot be read.
     pub fn sheet(&self) -> Result<Sheet, Diagnostic> {
         let Some(now) = self.now() else { return Ok(Sheet::default()) };
         let mut sheet = Sheet::default().and_text(self.head(now));
@@ -122,9 +119,6 @@ impl Advice {
 }
 
 /// How far predictions of other set-ups are off after three iterations of one set-up.
-///
-/// # Errors
-/// If the built-in table cannot be read.
 pub fn calibration_helps() -> Result<String, Diagnostic> {
     let within = CalibratedErrors::of(Difference::WithinGroups)?;
     let groups = CalibratedErrors::of(Difference::Groups)?;
@@ -159,7 +153,6 @@ fn measured(calibration: &Calibration) -> String {
 /// The columns of changes.
 const COLUMNS: [&str; 9] =
     ["", "change", "to", "step", "gain", "95 % of pairs", "memory", "risk", "gain is"];
-/// Their meaning.
 const LEGEND: &str = "95 % of pairs: the gain of 95 % of published pairs of such set-ups is within this distance of the predicted one. A larger gain is sure, one above the mean error likely, and a smaller one cannot be distinguished; the pairs ran 1F1B and interleaved 1F1B, so no gain of another schedule is sure.";
 
 fn row((number, change): (usize, &Change)) -> Vec<String> {

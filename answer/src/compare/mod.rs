@@ -47,18 +47,12 @@ pub struct Comparison<'a> {
 
 impl<'a> Comparison<'a> {
     /// Compares the representative step of each.
-    ///
-    /// # Errors
-    /// If they are not of the same passes, or a pass ended before its inputs were made.
     pub fn of(predicted: &'a Recorded, measured: &'a Recorded) -> Result<Self, Diagnostic> {
         Self::new(predicted, measured, None)
     }
 
     /// The same where `predicted` has the times of passes without busy neighbours, and `beside` those
     /// with all other stages busy: the effect of neighbours is a part of its own.
-    ///
-    /// # Errors
-    /// The errors of [`Self::of`], or if `beside` is not of the same passes.
     pub fn beside(
         predicted: &'a Recorded,
         measured: &'a Recorded,

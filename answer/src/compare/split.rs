@@ -83,9 +83,6 @@ impl Makeup {
     /// The parts of `step`, with slots in the order of `schedule`. A value that is not the last one
     /// that a slot waits for has no arrival of its own: it is taken to need its one of `hops`, or less, so that
     /// it is there before the last one.
-    ///
-    /// # Errors
-    /// The stage and slot that ended before its inputs were made.
     fn of(schedule: &Schedule, step: &Step, hops: &Hops) -> Result<Self, (usize, Slot)> {
         let shape = schedule.shape();
         let values = shape.value_cells();
@@ -171,7 +168,6 @@ pub(super) struct Side<'a> {
 pub(super) struct Torn {
     /// Whether it is the measured one.
     pub measured: bool,
-    /// The stage.
     pub stage: usize,
     /// The slot that ended before its inputs were made.
     pub slot: Slot,
@@ -179,7 +175,6 @@ pub(super) struct Torn {
 
 /// The predicted timeline, and the replays in which its parts are replaced by measured ones.
 pub(super) struct Replaced {
-    /// The predicted timeline.
     pub predicted: Timeline,
     /// The timelines with one part more replaced each, up to the measured one.
     pub parts: Vec<(TimelinePart, Timeline)>,
@@ -187,9 +182,6 @@ pub(super) struct Replaced {
 
 /// The timelines from the predicted to the measured one. Both sides must have the same slots on every stage,
 /// and so must `beside`, the prediction beside busy neighbours, where there is one.
-///
-/// # Errors
-/// A slot that ended before its inputs were made.
 pub(super) fn between(
     predicted: Side<'_>,
     measured: Side<'_>,
@@ -241,7 +233,6 @@ pub struct Share {
     pub makespan: i64,
     /// Nanoseconds of idle time over all stages, within the longest span.
     pub idle: i64,
-    /// Of the bubble rate.
     pub bubble_rate: f64,
 }
 

@@ -10,7 +10,6 @@ use pipeline::{Measurement, Nanos, Slot, Step, Value};
 pub struct Wait {
     /// Which stage.
     pub stage: usize,
-    /// The slot that waits.
     pub slot: Slot,
     /// The value that it needed last from another stage, if any.
     pub value: Option<Value>,

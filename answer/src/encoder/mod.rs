@@ -31,7 +31,6 @@ pub struct EncoderRow {
     /// Stages of the encoder, where it has its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub own_stages: Option<u16>,
-    /// The step.
     pub step_ns: u64,
     /// Share of the step in which the average stage waits.
     pub bubble_rate: f64,
@@ -66,7 +65,6 @@ pub struct EncoderRow {
 pub struct EncoderAnswer {
     /// The schedule and placement with the shortest step that fits, and how far that is from the bound.
     pub headline: String,
-    /// Stages.
     pub stages: u64,
     /// Microbatches of a step.
     pub microbatches: u64,
@@ -95,9 +93,6 @@ pub struct EncoderAnswer {
 }
 
 /// The steps of all schedules and placements that `keys` ask for.
-///
-/// # Errors
-/// If a key is wrong, a file cannot be read, or no schedule can do any of the placements.
 pub fn encoder(context: &Context<'_>, keys: &EncoderKeys) -> Result<EncoderAnswer, Diagnostic> {
     let question = asked(context, keys)?;
     Solver { context, question: &question, rows: Vec::new() }.answer()

@@ -21,7 +21,6 @@ pub(super) const OUR_GAIN: f64 = 132.6;
 /// An operation of the step with the encoder in bubbles.
 #[derive(Serialize, Clone, PartialEq, Eq, Debug)]
 pub struct OperationRow {
-    /// The stage.
     pub stage: usize,
     /// Passes as in the text form of a schedule; `EF` and `EB` for forward and backward of the encoder.
     pub operation: String,
@@ -80,9 +79,6 @@ struct Flat<'a> {
 
 impl EncoderAnswer {
     /// The rows as CSV, with the keys of the JSON as columns.
-    ///
-    /// # Errors
-    /// If memory runs out.
     pub fn csv(&self) -> Result<Vec<u8>, Diagnostic> {
         crate::csv(self.results.iter().map(|row| Flat {
             placement: row.placement,

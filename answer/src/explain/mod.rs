@@ -18,9 +18,6 @@ use question::{Context, Diagnostic, Work};
 impl Explanation {
     /// Explains `outcome`, with each gap if `gaps` are wanted, and tells `work` of every run that it
     /// takes.
-    ///
-    /// # Errors
-    /// If the clock overflows, or a run without one of the causes gets stuck.
     pub fn of(
         context: &Context<'_>,
         outcome: &Outcome,

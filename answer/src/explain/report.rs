@@ -180,7 +180,6 @@ fn barrier(which: &str, one: &Collective) -> String {
     format!("the barrier {which}, {time} long, where stage {} came last", one.last)
 }
 
-/// An explanation.
 #[derive(Serialize)]
 pub struct ExplanationJson {
     /// Step time: the longest span of a stage; on hardware, with the time between two steps.

@@ -41,9 +41,6 @@ pub(super) struct Asked<'a> {
 }
 
 /// Checks what concerns no schedule.
-///
-/// # Errors
-/// If pipelines are missing, or there is no peer.
 pub(super) fn check(keys: &FailureKeys) -> Result<(), Diagnostic> {
     let message = match keys.data_parallel {
         None => {
@@ -79,9 +76,6 @@ fn unsuitable(case: &Case) -> Option<(&'static str, &'static str)> {
 }
 
 /// The costs of `case`, where it has a cluster with the hops of an idle network.
-///
-/// # Errors
-/// If costs and footprints do not fit the pipeline.
 pub(super) fn costs(case: &Case) -> Result<Costs, Diagnostic> {
     let costs = case.problem.costs().clone();
     let Some(hardware) = &case.hardware else { return Ok(costs) };
@@ -140,7 +134,6 @@ impl<'a> Asked<'a> {
         Ok(asked)
     }
 
-    /// All pipelines.
     pub(super) fn of(&self) -> Pipelines<'_> {
         Pipelines {
             schedule: &self.case.schedule,

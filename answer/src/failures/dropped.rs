@@ -21,7 +21,6 @@ pub struct DroppedRow {
     pub pipelines: u64,
     /// Microbatches of the one that has most.
     pub microbatches: u64,
-    /// Its steps.
     #[serde(flatten)]
     pub step: StepRow,
     /// Whether its workers keep the memory limit, if there is one.

@@ -70,7 +70,6 @@ pub struct PassRow {
     pub pass: String,
     /// Its start in the step.
     pub start_ns: u64,
-    /// Its end.
     pub end_ns: u64,
 }
 
@@ -147,9 +146,6 @@ pub struct FailuresAnswer {
 
 impl FailuresAnswer {
     /// The rows as CSV, without policies and numbers of dead workers.
-    ///
-    /// # Errors
-    /// If memory runs out.
     pub fn csv(&self) -> Result<Vec<u8>, Diagnostic> {
         crate::csv(self.results.iter().map(report::Flat::from))
     }
@@ -235,9 +231,6 @@ fn diagnostic(case: &Case, fault: &FailureError) -> Diagnostic {
 }
 
 /// Answers what `keys` ask about every schedule of every setting of `scenario`.
-///
-/// # Errors
-/// If a key is missing or wrong, a schedule cannot be rerouted, or memory does not suffice.
 pub fn failures(
     context: &Context<'_>,
     scenario: &Scenario,

@@ -29,7 +29,6 @@ pub struct Line {
     pub unit: &'static str,
     /// Of the first plan.
     pub first: f64,
-    /// Of the second.
     pub second: f64,
 }
 
@@ -50,9 +49,6 @@ impl Line {
 impl<'a> Against<'a> {
     /// Compares the plan to take of `first` with that of `second`. Where none fits, the given set-up is
     /// taken all the same.
-    ///
-    /// # Errors
-    /// If one of them has no plan.
     pub fn of(first: &'a Planned, second: &'a Planned) -> Result<Self, Diagnostic> {
         let place = |planned: &Planned| {
             let plans = &planned.answer.plans;

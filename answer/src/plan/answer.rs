@@ -92,9 +92,6 @@ impl Planner<'_> {
     }
 
     /// SearchCounts every cluster and makes plans of the best; after a Ctrl-C of those found so far.
-    ///
-    /// # Errors
-    /// If no cluster has a plan, or none meets the deadline.
     pub(crate) fn answer(&self, orders: &Orders<'_>) -> Result<PlanAnswer, Diagnostic> {
         if self.question.is_of_one() {
             return self.run_single(orders);
@@ -189,9 +186,6 @@ impl Planner<'_> {
     }
 
     /// Runs the given set-up on every cluster, whether it fits or not.
-    ///
-    /// # Errors
-    /// If its schedule cannot do it.
     fn run_single(&self, orders: &Orders<'_>) -> Result<PlanAnswer, Diagnostic> {
         let clusters = &self.question.clusters;
         let bar = self.context.host().begin(clusters.len() as u64, "set-ups");

@@ -40,7 +40,6 @@ impl Steps {
         Self { steps_drawn: drawn, mean_step_ns: mean.0, p95_step_ns: p95.0 }
     }
 
-    /// In words.
     fn words(&self) -> String {
         let [mean, p95] =
             [self.mean_step_ns, self.p95_step_ns].map(|time| format::time(Nanos(time)));
@@ -51,7 +50,6 @@ impl Steps {
 /// Steps whose context groups are as large as documents need.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct DynamicGroups {
-    /// The steps.
     #[serde(flatten)]
     pub steps: Steps,
     /// The most tokens of a microbatch on a device.
@@ -84,9 +82,6 @@ impl DynamicGroups {
 impl PackedSteps {
     /// Of `finalist`, which `inputs` came to, where `question` tells the lengths of documents. Nothing if
     /// `stop` is so before the last step is drawn.
-    ///
-    /// # Errors
-    /// If a step cannot be run.
     pub(super) fn of(
         question: &Question,
         inputs: &Inputs<'_>,

@@ -7,7 +7,7 @@ use std::path::Path;
 use measured::{self, CalibratedErrors, Change, accuracy};
 use plan::fit::{Fit, FitError, Observation, Steps, groups};
 use plan::{CalibratedRun, Machine, number};
-use planning::fit::{FitQuestion, Run, SCALES, Share, parameters, scaled};
+use planning::fit::{FitQuestion, Run, SCALES, parameters, scaled};
 use question::sheet::Sheet;
 use question::{Context, Diagnostic, format};
 use serde::Serialize;
@@ -49,13 +49,11 @@ pub struct Fitted {
 /// An efficiency before and after.
 #[derive(Clone, Debug, Serialize)]
 pub struct FittedShare {
-    /// Its key.
     pub key: &'static str,
     /// The scale that it is fitted with.
     pub scale: &'static str,
     /// Its value on the base machine.
     pub base: f64,
-    /// The fitted one.
     pub fitted: f64,
     /// Whether it is the largest that it can be.
     pub is_bound: bool,
@@ -89,9 +87,6 @@ pub struct Errors {
 
 /// Reads the table of iterations in `path`, measured on the machine `base` or on the one that it names.
 /// Models are files, or have the names of published tables of runs.
-///
-/// # Errors
-/// If a file cannot be read, or no line is a run of the machine.
 pub fn read(
     context: &Context<'_>,
     path: &Path,
@@ -115,9 +110,6 @@ pub fn read(
 const SEQUENCE: u64 = 1024;
 
 /// Fits the efficiencies of the base to the iterations of `question`.
-///
-/// # Errors
-/// If an iteration cannot be predicted, the user stops the fit, or the base's file cannot be changed.
 pub fn fit(context: &Context<'_>, question: &FitQuestion) -> Result<Fitted, Diagnostic> {
     let steps = Predicted { context, question };
     let parameters = parameters();
@@ -205,9 +197,10 @@ fn answer(
     let (mut before, mut after) = (machine.efficiency, scaled(machine, fitted).efficiency);
     let mut shares = Vec::new();
     for scale in &SCALES {
-        for Share { key, most, field } in scale.shares {
-            let (base, fitted) = (*field(&mut before), *field(&mut after));
-            let (scale, is_bound) = (scale.name, base < *most && fitted >= *most);
+        for rate in scale.rates() {
+            let (base, fitted) = ((rate.field)(&mut before), (rate.field)(&mut after));
+            let (base, fitted, [_, most]) = (*base, *fitted, rate.form.range());
+            let (key, scale, is_bound) = (rate.key, scale.name, base < most && fitted >= most);
             shares.push(FittedShare { key, scale, base, fitted, is_bound });
         }
     }

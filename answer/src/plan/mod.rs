@@ -49,9 +49,6 @@ pub use self::software::ChosenSoftware;
 
 /// Searches the set-ups of `question`, runs the best by the event engine, and tries changes of the
 /// machines of the plan to take.
-///
-/// # Errors
-/// If there are too many set-ups, none of them fits, none meets the deadline, or the process may not have the memory.
 pub fn plan(context: &Context<'_>, question: Question) -> Result<Planned, Diagnostic> {
     room::check()?;
     let stop = || context.stopped();

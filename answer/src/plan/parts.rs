@@ -15,7 +15,6 @@ const HEAD: &str = "head and loss";
 /// A part of a step.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Part {
-    /// Its name.
     pub name: &'static str,
     /// Nanoseconds of a step; negative where a part that was counted separately is hidden behind other
     /// parts.

@@ -64,7 +64,6 @@ pub struct Plan {
     pub fit_odds: f64,
 }
 
-/// A time in seconds.
 pub fn seconds(time: Nanos) -> f64 {
     number(time.0) / 1e9
 }

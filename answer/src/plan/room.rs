@@ -9,9 +9,6 @@ const OWN: usize = 96 << 20;
 const OF_A_THREAD: usize = 64 << 20;
 
 /// Checks that the process may have the address space of a plan on all its threads.
-///
-/// # Errors
-/// If it may not.
 pub(super) fn check() -> Result<(), Diagnostic> {
     // Memory of a page is never given back.
     if cfg!(target_family = "wasm") {

@@ -70,11 +70,9 @@ pub struct SetupReport {
 pub struct StageMemoryReport {
     /// Which stage.
     pub stage: usize,
-    /// Its layers.
     pub layers: u64,
     /// Its memory by kind, in bytes.
     pub parts: Vec<MemoryItem>,
-    /// All of it.
     pub bytes: u64,
     /// Bytes that may be used on the device.
     pub device_bytes: u64,
@@ -83,7 +81,6 @@ pub struct StageMemoryReport {
 /// A kind of memory of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
 pub struct MemoryItem {
-    /// Its name.
     pub name: &'static str,
     /// Its size.
     pub bytes: u64,

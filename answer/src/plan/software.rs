@@ -17,9 +17,7 @@ const LEAST: f64 = 0.001;
 /// A key of `[training]` that the search turned on for a plan.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ChosenSoftware {
-    /// The key.
     pub key: &'static str,
-    /// Its value.
     pub value: &'static str,
     /// The step of the same set-up and order without it, in nanoseconds; absent if that does not fit.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -638,10 +638,6 @@ pub const DEFINITIONS: [&str; 6] = [
      are not chosen alike P95 has the fullest device as full as 95 % of microbatches have it at most",
 ];
 
-/// All plans as CSV.
-///
-/// # Errors
-/// If memory runs out.
 pub fn csv(question: &Question, answer: &PlanAnswer) -> Result<Vec<u8>, Diagnostic> {
     crate::csv(answer.plans.iter().map(|plan| super::PlanRow::of(question, plan)))
 }

@@ -17,9 +17,6 @@ use crate::compare::seconds as seconds_of;
 use crate::timelines::{self, Recorded, Source};
 
 /// The profile of the trainer that was `recorded`.
-///
-/// # Errors
-/// If it is a prediction, or holds too little: the pass or size is named.
 pub fn of(recorded: &Recorded) -> Result<TrainerProfile, Diagnostic> {
     if recorded.source != Source::Measured {
         let error = Diagnostic::new("it is a prediction: a profile is made of what was measured");
@@ -33,9 +30,6 @@ pub fn of(recorded: &Recorded) -> Result<TrainerProfile, Diagnostic> {
 }
 
 /// The profile of the recordings and logs in the files at `paths`: of one trainer under several schedules.
-///
-/// # Errors
-/// As [`of`], if a file cannot be read, or if they are of other chunks.
 pub fn of_files(context: &Context<'_>, paths: &[PathBuf]) -> Result<TrainerProfile, Diagnostic> {
     let mut profiles =
         paths.iter().map(|path| of_file(context, path)).collect::<Result<Vec<_>, _>>()?;

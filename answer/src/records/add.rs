@@ -54,9 +54,6 @@ impl Offer {
 
 /// Checks the certificate in `file`, finds the pipeline of `set` that it is of, and takes its order or its bound into the record
 /// in `folder` where they are better.
-///
-/// # Errors
-/// If the file cannot be read, is not a certificate, or is of no pipeline of the set.
 pub fn add(
     context: &Context<'_>,
     set: &RecordSet,
@@ -82,9 +79,6 @@ pub fn add(
 
 /// Searches the pipeline `one`, and takes what is found into its record in `folder` where it is better. None where the order of
 /// the record is already proved optimal.
-///
-/// # Errors
-/// If the search fails.
 pub fn search(
     context: &Context<'_>,
     set: &RecordSet,

@@ -20,9 +20,6 @@ pub struct Credit {
 
 impl Credit {
     /// Puts the parts together.
-    ///
-    /// # Errors
-    /// If one is empty, long, or has a sign that would break the line; or if `date` is not a date.
     pub fn new(by: &str, date: &str, program: &str) -> Result<Self, Diagnostic> {
         if !is_date(date) {
             let message = format!("`{}` is not a date", quote::clip(date));

@@ -33,9 +33,6 @@ pub(super) fn path(folder: &Path, one: &RecordInstance) -> PathBuf {
 
 impl Record {
     /// The record of `one` in `folder`, if there is one. What it claims of cost and bound is not checked.
-    ///
-    /// # Errors
-    /// If it cannot be read, or is of another pipeline.
     pub fn read(
         context: &Context<'_>,
         folder: &Path,
@@ -59,9 +56,6 @@ impl Record {
     }
 
     /// The same, with all that it claims checked.
-    ///
-    /// # Errors
-    /// Why it does not hold.
     pub fn check(
         context: &Context<'_>,
         folder: &Path,

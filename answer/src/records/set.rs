@@ -32,9 +32,6 @@ pub struct RecordSet {
 
 impl RecordSet {
     /// The set that is built in.
-    ///
-    /// # Errors
-    /// If its file is wrong.
     pub fn built_in(context: &Context<'_>) -> Result<Self, Diagnostic> {
         let scenario =
             Scenario::parse(context, Path::new(FILE), scenarios::RECORDS.to_owned())?.detached();
@@ -44,9 +41,6 @@ impl RecordSet {
     }
 
     /// The pipeline `name`.
-    ///
-    /// # Errors
-    /// If there is none of that name.
     pub fn named(&self, name: &str) -> Result<&RecordInstance, Diagnostic> {
         let found = self.instances.iter().find(|one| one.name == name);
         found.ok_or_else(|| {
@@ -57,9 +51,6 @@ impl RecordSet {
     }
 
     /// The pipeline that `certificate` is of.
-    ///
-    /// # Errors
-    /// If it is none of the set; the cure names the nearest one.
     pub fn instance_of(&self, certificate: &Certificate) -> Result<&RecordInstance, Diagnostic> {
         let found = self.instances.iter().find(|one| one.is_of(certificate));
         found.ok_or_else(|| self.unknown(certificate))
@@ -124,9 +115,6 @@ fn of(
 
 impl RecordInstance {
     /// Its question as a scenario file, for `debubble search`.
-    ///
-    /// # Errors
-    /// If memory runs out.
     pub fn scenario(&self) -> Result<String, Diagnostic> {
         let mut setting = self.setting.clone();
         setting.name = None;

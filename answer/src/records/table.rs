@@ -14,13 +14,11 @@ use super::set::{RecordInstance, RecordSet};
 /// A pipeline of the set, and its record, if it has one.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct RecordRow {
-    /// Its name.
     pub name: String,
     /// The number of stages.
     pub stages: usize,
     /// The number of microbatches.
     pub microbatches: u32,
-    /// Chunks per stage.
     pub chunks_per_stage: u16,
     /// How they lie, in words.
     #[serde(skip)]
@@ -58,16 +56,12 @@ pub struct RecordTable {
     pub median_gap: Option<f64>,
     /// The same of those whose order is not proved optimal.
     pub median_open_gap: Option<f64>,
-    /// The largest gap.
     pub largest_gap: Option<f64>,
     /// A row for each pipeline.
     pub records: Vec<RecordRow>,
 }
 
 /// The records in `folder`. What they claim is not checked but that each is of its pipeline.
-///
-/// # Errors
-/// If a record cannot be read.
 pub fn table(
     context: &Context<'_>,
     set: &RecordSet,
@@ -201,9 +195,6 @@ impl RecordTable {
     }
 
     /// The rows as CSV, with the keys of the JSON as columns.
-    ///
-    /// # Errors
-    /// If memory runs out.
     pub fn csv(&self) -> Result<Vec<u8>, Diagnostic> {
         crate::csv(&self.records)
     }

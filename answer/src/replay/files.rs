@@ -17,9 +17,6 @@ const MAX_TRACE: u64 = 2 << 30;
 const MAX_TEXT: u64 = 16 << 20;
 
 /// The run in the files at `paths`, without its first `warmup` steps.
-///
-/// # Errors
-/// If a file cannot be read, or the files make no sense together.
 pub(super) fn read(
     context: &Context<'_>,
     paths: &[PathBuf],

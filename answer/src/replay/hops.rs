@@ -25,7 +25,6 @@ pub struct Hops {
     /// estimated from other steps: of even ones from odd ones and the other way round. Null for one
     /// step.
     pub held_out_mean_abs_error: Option<f64>,
-    /// The links.
     pub links: Vec<Link>,
 }
 

@@ -89,9 +89,6 @@ fn error(predicted: u64, measured: u64) -> f64 {
 /// Predicts the steps of the run in the traces at `paths`, of all its ranks, as it was and with the
 /// changes of `keys`. With `launch_delays` the least time that always passes between two operations of a
 /// rank is kept.
-///
-/// # Errors
-/// If a trace cannot be read or makes no sense, or a schedule of `keys` cannot be had.
 pub fn replay(
     context: &Context<'_>,
     paths: &[PathBuf],

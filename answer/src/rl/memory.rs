@@ -26,9 +26,6 @@ pub struct TrainingMemory {
 
 impl TrainingMemory {
     /// Of `training` by `strategy`; nothing where the planner knows no such set-up.
-    ///
-    /// # Errors
-    /// If the error of memory cannot be read.
     pub(super) fn of(
         training: &TrainingSetup,
         strategy: StrategyKey,

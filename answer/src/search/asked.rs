@@ -96,9 +96,6 @@ pub(super) fn aim(keys: &SearchKeys, setting: &Setting) -> Aim {
 }
 
 /// Searches the best order of a question.
-///
-/// # Errors
-/// The errors of [`case::search`], and of the integer program.
 pub(super) fn row(asked: &Asked<'_>, aim: Aim) -> Result<SearchRow, Diagnostic> {
     let Asked { context, scenario, setting, keys, seen, .. } = *asked;
     let stop = asked.stop();

@@ -14,9 +14,6 @@ pub(super) const SEARCHES: u128 = 10;
 
 /// The question that a joint search has chosen for `row`, as a scenario file for `debubble simulate`:
 /// with the order beside it, it has the cost of the row.
-///
-/// # Errors
-/// If the row is not of a joint search.
 pub fn scenario(row: &SearchRow) -> Result<String, Diagnostic> {
     let Some(chosen) = &row.chosen else {
         let message = "a scenario is written of what --vary has chosen, and nothing was varied";
@@ -27,9 +24,6 @@ pub fn scenario(row: &SearchRow) -> Result<String, Diagnostic> {
 }
 
 /// Searches order and choice of a question, from those of the earlier rows of smaller limits on, too.
-///
-/// # Errors
-/// The errors of [`Joint::of`] and [`Joint::search`].
 pub(super) fn row(asked: &Asked<'_>) -> Result<SearchRow, Diagnostic> {
     let Asked { context, scenario, setting, keys, .. } = *asked;
     let stop = asked.stop();

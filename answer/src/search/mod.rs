@@ -56,9 +56,6 @@ impl SearchAnswer {
     }
 
     /// The rows as CSV, with the keys of the JSON as columns.
-    ///
-    /// # Errors
-    /// If memory runs out.
     pub fn csv(&self) -> Result<Vec<u8>, Diagnostic> {
         crate::csv(report::entry::table(&self.rows))
     }
@@ -80,9 +77,6 @@ impl Serialize for SearchAnswer {
 }
 
 /// The certificate of a row: a proof of order and bound for a third party.
-///
-/// # Errors
-/// If the argument for the bound cannot be written down.
 pub fn certificate(row: &SearchRow) -> Result<String, Diagnostic> {
     Ok(report::certificate(row)?.to_string())
 }
@@ -114,9 +108,6 @@ pub fn settings(scenario: &Scenario, keys: &SearchKeys) -> Vec<Setting> {
 }
 
 /// Checks that `keys` ask for no proof that the integer program cannot give.
-///
-/// # Errors
-/// If they do.
 pub fn check_program(keys: &SearchKeys) -> Result<(), Diagnostic> {
     check_nothing_varied(keys)?;
     if keys.ilp && keys.statistic().is_some() {
@@ -144,9 +135,6 @@ fn check_nothing_varied(keys: &SearchKeys) -> Result<(), Diagnostic> {
 }
 
 /// Checks that `keys` and `scenario` ask for nothing that a search does not know.
-///
-/// # Errors
-/// At the first key that does.
 pub fn check(scenario: &Scenario, keys: &SearchKeys) -> Result<(), Diagnostic> {
     check_program(keys)?;
     if keys.ilp {
@@ -181,9 +169,6 @@ fn check_no_hardware(scenario: &Scenario) -> Result<(), Diagnostic> {
 
 /// Checks that `flag`, which asks for a program or a proof, is asked for passes on one stream, of which nothing goes
 /// to the host.
-///
-/// # Errors
-/// If a setting gives passes as chains of segments, or copies may be chosen.
 pub fn check_provable(
     scenario: &Scenario,
     keys: &SearchKeys,
@@ -235,9 +220,6 @@ fn as_recorded(
 }
 
 /// Searches the best order for every setting of `scenario` under every limit of `keys`.
-///
-/// # Errors
-/// If a question is wrong, has no order under its limit, or is one that the integer program does not model.
 pub fn search(
     context: &Context<'_>,
     scenario: &Scenario,

@@ -20,9 +20,6 @@ pub struct Solved {
 
 /// Solves the integer program of the searched instance. Replaces the order by a better one if there is
 /// one, and the bound by a higher one.
-///
-/// # Errors
-/// If the pipeline is one that the program does not model, or too large.
 pub(super) fn solve(
     context: &Context<'_>,
     keys: &SearchKeys,
@@ -58,9 +55,6 @@ pub(super) fn solve(
 }
 
 /// The integer program of the searched instance, with the cost of the order found as upper bound.
-///
-/// # Errors
-/// If the pipeline is one that the program does not model, or too large.
 pub fn program(searched: &Searched) -> Result<Model, Diagnostic> {
     Model::of(&searched.instance, searched.found.cost)
         .map_err(|why| unsuitable("the integer program", &why))

@@ -28,7 +28,6 @@ use super::{Improvements, JointChoice, Simulated, Solved};
 use crate::front::Standing;
 use crate::solution::Solution;
 
-/// One search.
 pub struct SearchRow {
     /// The order that was found, with its instance.
     pub searched: Searched,

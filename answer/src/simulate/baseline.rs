@@ -59,9 +59,6 @@ impl Figures {
 
 impl Baseline {
     /// Reads the answer that `simulate --json` wrote into the file at `path`.
-    ///
-    /// # Errors
-    /// If it cannot be read, is no such answer, or is one that was cut short.
     pub fn read(context: &Context<'_>, path: &Path) -> Result<Self, Diagnostic> {
         Ok(Self { schedules: stored::read(context, path)? })
     }

@@ -13,9 +13,6 @@ pub fn known(names: &[&str]) -> Option<Vec<ColumnKind>> {
 
 /// The types of the columns `names` of `rows`: as known, or the first of whole number, number, truth and text
 /// that all values of a column are.
-///
-/// # Errors
-/// If the rows cannot be read.
 pub fn of<R: Read>(names: &[&str], rows: &mut Reader<R>) -> csv::Result<Vec<ColumnKind>> {
     const NARROWEST_FIRST: [ColumnKind; 3] =
         [ColumnKind::Whole, ColumnKind::Decimal, ColumnKind::Truth];

@@ -39,9 +39,6 @@ pub struct SweepAnswer {
 
 /// Answers every question of `grid` in memory, on all threads. The bytes do not depend on how many
 /// there are.
-///
-/// # Errors
-/// If no question has an answer.
 pub fn sweep(context: &Context<'_>, grid: &Grid) -> Result<SweepAnswer, Diagnostic> {
     warn(context, grid)?;
     check_answers(context, grid)?;
@@ -130,9 +127,6 @@ fn rows_in_turn(
 
 /// Warns of keys without effect on the answers, judged by the first question and each value in its
 /// place.
-///
-/// # Errors
-/// If a value of an axis is none of its key.
 pub fn warn(context: &Context<'_>, grid: &Grid) -> Result<(), Diagnostic> {
     let mut warnings = Warnings::default();
     for question in grid.samples(context)? {
@@ -148,9 +142,6 @@ pub fn warn(context: &Context<'_>, grid: &Grid) -> Result<(), Diagnostic> {
 }
 
 /// Refuses a sweep none of whose questions has an answer.
-///
-/// # Errors
-/// The error of the first question.
 pub fn check_answers(context: &Context<'_>, grid: &Grid) -> Result<(), Diagnostic> {
     let attempt = |index| {
         let question = grid.question(context, index)?;
@@ -168,9 +159,6 @@ pub fn check_answers(context: &Context<'_>, grid: &Grid) -> Result<(), Diagnosti
 }
 
 /// Announces before the questions are answered that it takes minutes, judged by samples.
-///
-/// # Errors
-/// If a value of an axis is none of its key.
 pub fn announce(context: &Context<'_>, grid: &Grid) -> Result<(), Diagnostic> {
     const PASSES_PER_SECOND: u64 = 10_000_000;
     let samples = grid.samples(context)?;

@@ -12,9 +12,6 @@ use super::raw::{Raw, RawArrival, RawCosts, RawShards, RawSlot, RawStage, RawSte
 const LATEST: u64 = 1_000_000_000_000_000;
 
 /// The timeline that `raw` says.
-///
-/// # Errors
-/// The fault, with step, stage and slot.
 pub(super) fn whole(raw: Raw) -> Result<Recorded, String> {
     let Raw { source, device, schedule: order, costs, steps, recording, .. } = raw;
     let text = order.order.join("\n");

@@ -25,9 +25,6 @@ struct Versioned {
 }
 
 /// `recorded` as the bytes of a file.
-///
-/// # Errors
-/// If memory runs out.
 pub fn bytes(recorded: &Recorded) -> Result<Vec<u8>, Diagnostic> {
     text(recorded).map_err(|error| Diagnostic::new(error.to_string()))
 }
@@ -39,18 +36,11 @@ fn text(recorded: &Recorded) -> serde_json::Result<Vec<u8>> {
 }
 
 /// Reads a file of [`bytes`].
-///
-/// # Errors
-/// If the file cannot be read, is too large, or is not the timeline of a schedule: stage and slot
-/// are named.
 pub fn read(context: &Context<'_>, path: &Path) -> Result<Recorded, Diagnostic> {
     read_content(context, path, &context.read_bytes(path, MAX_FILE)?)
 }
 
 /// Reads the content of a file of [`bytes`] that has been read from `path`.
-///
-/// # Errors
-/// As [`read`].
 pub(crate) fn read_content(
     context: &Context<'_>,
     path: &Path,

@@ -15,7 +15,6 @@ use super::bounded::bounded;
 pub(super) enum RawHops {
     /// One for all links.
     Alike(u64),
-    /// One for each.
     Each(Vec<u64>),
 }
 
@@ -28,9 +27,6 @@ impl RawHops {
     }
 
     /// The hops between stages of `schedule`.
-    ///
-    /// # Errors
-    /// [`Fault::HopCount`].
     pub(super) fn whole(self, schedule: &Schedule) -> Result<Hops, Fault> {
         let links: Vec<Nanos> = match self {
             Self::Alike(hop) => return Ok(Hops::alike(Nanos(hop))),

@@ -62,9 +62,6 @@ pub struct Recorded {
 
 impl Recorded {
     /// The prediction of `outcome`; under noise, replica 0.
-    ///
-    /// # Errors
-    /// If the clock overflows or the pipeline gets stuck.
     pub fn predicted(outcome: &Outcome) -> Result<Self, Diagnostic> {
         let case = &outcome.case;
         let run = outcome::recorded(outcome)?;

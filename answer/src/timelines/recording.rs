@@ -68,9 +68,6 @@ impl RawRecording {
     }
 
     /// The facts of a recording of the schedule `name` on `device`.
-    ///
-    /// # Errors
-    /// Texts, numbers or lists that are too long or too large.
     pub(super) fn facts(self, name: &str, device: &str) -> Result<Facts, String> {
         let Self { program, date, cpu, cores, os, message_bytes, memory, whole_backward_ns } = self;
         if let Some(long) = [&program, &date, &cpu, &os].into_iter().find(|one| one.len() > LONGEST)

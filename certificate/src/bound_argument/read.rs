@@ -6,9 +6,6 @@ use crate::Refusal;
 impl BoundArgument {
     /// The argument of that name at `stages` of a pipeline of `count` stages: two for `path` and `cycles`, the
     /// first no later than the second, none for `branching`, `windows` and `prefixes`, one for the rest.
-    ///
-    /// # Errors
-    /// [`Refusal::Argument`] if there is none such.
     pub fn new(name: &str, stages: &[usize], count: usize) -> Result<Self, Refusal> {
         let refuse = |why| {
             let stages: Vec<String> = stages.iter().take(4).map(usize::to_string).collect();

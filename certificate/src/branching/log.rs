@@ -21,9 +21,6 @@ pub struct Log {
 
 impl Log {
     /// Reads a log: whether it is a tree, not what is in it.
-    ///
-    /// # Errors
-    /// [`Refusal::Log`] if it is none, or too long.
     pub fn read(text: &str) -> Result<Self, Refusal> {
         let refuse = |why| Err(Refusal::Log { why });
         if text.split_ascii_whitespace().nth(MAX_WORDS).is_some() {
@@ -43,9 +40,6 @@ impl Log {
     }
 
     /// The log of these nodes, pairs or leaves.
-    ///
-    /// # Errors
-    /// [`Refusal::Log`] if they are not a tree, or too many.
     pub fn new(nodes: Vec<Option<[Pass; 2]>>) -> Result<Self, Refusal> {
         let refuse = |why| Err(Refusal::Log { why });
         if nodes.len() > MAX_WORDS {

@@ -28,9 +28,6 @@ impl Heads {
     }
 
     /// Reads a list: whether it is one, not what is in it.
-    ///
-    /// # Errors
-    /// [`Refusal::Log`] if it is none, or too long.
     pub fn read(text: &str) -> Result<Self, Refusal> {
         let refuse = |why| Refusal::Log { why };
         if text.split_ascii_whitespace().nth(MAX_HEADS).is_some() {

@@ -26,17 +26,11 @@ use super::canvas::{self, About, Area, Lettering, extent, pixel};
 /// Microbatches are written where they fit; where boxes are only a few pixels wide, those of one kind
 /// and row become one shape, so that tens of thousands stay a small file. Where most are narrower than
 /// a pixel, each pixel shows the pass at its middle; a line below says which passes cannot be seen.
-///
-/// # Errors
-/// If no pass takes any time.
 pub fn svg(charts: &[Chart<'_>]) -> Result<String, DrawError> {
     svg_with(charts, &Style::default())
 }
 
 /// The same in a `style`: with a title, figures behind the titles of charts, bounds, and of a width.
-///
-/// # Errors
-/// The same.
 pub fn svg_with(charts: &[Chart<'_>], style: &Style<'_>) -> Result<String, DrawError> {
     let mut layout = Layout::of(charts, style)?;
     lane::fit(&mut layout, charts);

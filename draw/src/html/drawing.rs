@@ -16,11 +16,9 @@ use crate::canvas::{COMMUNICATION, IDLE, colours};
 
 /// One schedule of a drawing.
 pub struct PageChart<'a> {
-    /// The title.
     pub title: String,
     /// The order of passes.
     pub schedule: &'a Schedule,
-    /// The run.
     pub run: &'a Run,
     /// The device of each stage.
     pub devices: Vec<usize>,
@@ -59,9 +57,6 @@ pub struct Drawing {
 
 impl Drawing {
     /// `charts`, with their transfers where `transfers` are wanted.
-    ///
-    /// # Errors
-    /// If nothing in them takes time.
     pub fn of(charts: &[PageChart<'_>], transfers: bool) -> Result<Self, DrawError> {
         let end = charts.iter().map(PageChart::makespan).max().unwrap_or(0);
         if end == 0 {

@@ -11,7 +11,6 @@ use super::pack;
 
 /// Why stages wait in the last step.
 pub struct Idle<'a> {
-    /// Gap by gap.
     pub gaps: Cow<'a, Gaps>,
     /// In all: the lines of a table.
     pub keys: Vec<Key>,

@@ -49,9 +49,6 @@ pub(crate) fn escape(text: &str) -> String {
 }
 
 /// Refuses a page of so many `passes` that it is too large even without optional parts.
-///
-/// # Errors
-/// [`DrawError::TooLarge`].
 pub fn check(passes: u64) -> Result<(), DrawError> {
     let bytes = passes.saturating_mul(PASS_BYTES);
     if bytes > MOST_BYTES { Err(DrawError::TooLarge { bytes, most: MOST_BYTES }) } else { Ok(()) }
@@ -59,9 +56,6 @@ pub fn check(passes: u64) -> Result<(), DrawError> {
 
 /// Writes the sheet `answer` and below it `charts`, one below the other on one time axis; without their transfers if they would
 /// make it larger than [`MOST_BYTES`].
-///
-/// # Errors
-/// If nothing in them takes time, or the page is too large without transfers, too.
 pub fn page(charts: &[PageChart<'_>], answer: &Sheet) -> Result<Page, DrawError> {
     page_within(charts, answer, MOST_BYTES)
 }

@@ -7,9 +7,6 @@ use crate::Width;
 use crate::plot::bars::{self, Bar, BarChart, BarGroup};
 
 /// A bar per change: the share of a step that it saves, with the error of 95 % of published pairs of such set-ups.
-///
-/// # Errors
-/// If no change saves anything.
 pub fn svg(advice: &Advice, width: Option<Width>) -> Result<String, Diagnostic> {
     let group = |change: &Change| BarGroup {
         label: format!("{}: {}", change.area.name(), change.name),

@@ -7,9 +7,6 @@ use crate::Width;
 use crate::gantt::Style;
 
 /// The compared step of the prediction and that of the measurement, on one time axis, in a picture of that `width`.
-///
-/// # Errors
-/// If no pass takes any time.
 pub fn timelines(comparison: &Comparison<'_>, width: Option<Width>) -> Result<String, Diagnostic> {
     let titles = [comparison.predicted, comparison.measured]
         .map(|one| format!("{}, {} on {}", one.name, one.source.name(), one.device));

@@ -9,9 +9,6 @@ use crate::Width;
 use crate::gantt::Style;
 
 /// The shortest step with the encoder in bubbles, in a picture of that `width`.
-///
-/// # Errors
-/// If no such step was asked for, or it cannot be drawn.
 pub fn timeline(answer: &EncoderAnswer, width: Option<Width>) -> Result<String, Diagnostic> {
     let row = answer.results.iter().find(|row| row.microbatches_by_stage.is_some());
     let (Some(timeline), Some(row)) = (&answer.timeline, row) else {

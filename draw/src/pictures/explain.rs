@@ -22,9 +22,6 @@ use question::Diagnostic;
 use question::format;
 
 /// The levers of every schedule that was explained, in a picture of that `width`.
-///
-/// # Errors
-/// If no change changes anything.
 pub fn tornado(outcomes: &[Outcome], width: Option<Width>) -> Result<String, Diagnostic> {
     Ok(tornado::svg_with(&tornados(outcomes), width)?)
 }
@@ -43,9 +40,6 @@ fn tornados(outcomes: &[Outcome]) -> Vec<Tornado> {
 }
 
 /// The headline, the table of schedules and all timelines on a page for a browser.
-///
-/// # Errors
-/// If no pass takes any time, or the page is too large.
 pub fn page(answers: &Answers) -> Result<Page, Diagnostic> {
     let outcomes = &answers.outcomes[..];
     html::check(passes(outcomes)).map_err(too_large)?;
@@ -55,9 +49,6 @@ pub fn page(answers: &Answers) -> Result<Page, Diagnostic> {
 
 /// All timelines as the script of a page reads them, with the cause of each gap where `gaps` are wanted and
 /// all transfers where `transfers` are.
-///
-/// # Errors
-/// If a run that is simulated again fails, or no pass takes any time.
 pub fn drawing(outcomes: &[Outcome], gaps: bool, transfers: bool) -> Result<Drawing, Diagnostic> {
     with_charts(outcomes, gaps, |charts| Ok(Drawing::of(charts, transfers)?))
 }

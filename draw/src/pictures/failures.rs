@@ -8,9 +8,6 @@ use crate::plot::bars::{self, Bar, BarChart, BarGroup};
 
 /// Bars of each schedule: its healthy step, the step with passes rerouted, its lower bound as a tick, and that with the
 /// pipeline dropped, each over the shortest healthy step that fits; steps that break the memory limit have no bar.
-///
-/// # Errors
-/// If there is no step that fits.
 #[allow(clippy::cast_precision_loss)]
 pub fn steps(answer: &FailuresAnswer, width: Option<Width>) -> Result<String, Diagnostic> {
     let fitting = || answer.results.iter().filter(|row| row.healthy_fits != Some(false));

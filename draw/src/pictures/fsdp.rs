@@ -16,9 +16,6 @@ use question::fsdp::FsdpSetting;
 const MAX_SPANS: u64 = 1 << 20;
 
 /// A panel per number of devices and tokens, a curve per way, in a picture of that `width`.
-///
-/// # Errors
-/// If there is no row.
 pub fn bubbles(rows: &[FsdpRow], width: Option<Width>) -> Result<String, Diagnostic> {
     let name = |row: &FsdpRow| format!("{}, {}", row.method, row.communication);
     let place = |row: &FsdpRow| (row.devices, row.max_tokens);
@@ -67,9 +64,6 @@ fn axis(minibatch_size: u64) -> f64 {
 }
 
 /// The first minibatch of `setting` in each of `ways`, on one time axis, in a picture of that `width`.
-///
-/// # Errors
-/// If it has more layers than a picture shows, or cannot be timed.
 pub fn timelines(
     setting: &FsdpSetting,
     ways: &[Way],

@@ -9,9 +9,6 @@ use crate::plot::comparison::{self, Compared};
 use crate::plot::lines::{self, Dot, LineChart};
 
 /// `picture` as SVG of that `width`.
-///
-/// # Errors
-/// If there is nothing to draw.
 pub fn svg(picture: &Picture, width: Option<Width>) -> Result<String, Diagnostic> {
     Ok(match picture {
         Picture::Bars(bars) => bars::svg(&BarChart { width, ..bar_chart(bars) })?,

@@ -8,9 +8,6 @@ use crate::Width;
 use crate::plot::bars::{self, Bar, BarChart, BarGroup};
 
 /// A bar per phase: its share of the step, in a picture of that `width`.
-///
-/// # Errors
-/// If there is no phase.
 pub fn phases(answer: &RlAnswer, width: Option<Width>) -> Result<String, Diagnostic> {
     let group = |row: &PhaseRow| BarGroup {
         label: row.phase.to_owned(),

@@ -23,9 +23,6 @@ pub fn svg(title: Option<&str>, rows: &[SearchRow]) -> Result<String, Diagnostic
 }
 
 /// The same in a picture of that `width`.
-///
-/// # Errors
-/// If there are too many settings, or no row.
 pub fn svg_with(
     title: Option<&str>,
     rows: &[SearchRow],
@@ -74,9 +71,6 @@ pub fn svg_with(
 
 /// The orders found, one below the other, on one time axis, each with its cost and the bound that is proved, in a
 /// picture of that `width`.
-///
-/// # Errors
-/// If the clock overflows, or no pass takes any time.
 pub fn timelines<'a>(
     title: Option<&str>,
     rows: impl IntoIterator<Item = &'a SearchRow>,

@@ -100,9 +100,6 @@ fn panel(setting: &[Outcome], bytes: bool, series: &mut Vec<String>) -> ScatterP
 
 /// The timelines of `outcomes`, with copies to the host, one below the other, on one time axis. A run that
 /// was not kept is simulated again.
-///
-/// # Errors
-/// If a run that is simulated again fails, or no pass takes any time.
 pub fn timelines<'a>(
     outcomes: impl IntoIterator<Item = &'a Outcome>,
 ) -> Result<String, Diagnostic> {
@@ -110,9 +107,6 @@ pub fn timelines<'a>(
 }
 
 /// The same below a `title`, in a picture of that `width`.
-///
-/// # Errors
-/// As [`timelines`].
 pub fn timelines_with<'a>(
     title: Option<&str>,
     outcomes: impl IntoIterator<Item = &'a Outcome>,
@@ -125,9 +119,6 @@ pub fn timelines_with<'a>(
 }
 
 /// The same of outcomes whose timelines are at hand.
-///
-/// # Errors
-/// As [`timelines`].
 pub fn timelines_of<'a>(
     above: Option<&str>,
     timed: impl IntoIterator<Item = (&'a Outcome, &'a Timeline)>,
@@ -174,9 +165,6 @@ pub struct Traced<'a> {
 
 impl<'a> Traced<'a> {
     /// The run of `outcome` under `name`. A run that was not kept is simulated again.
-    ///
-    /// # Errors
-    /// If a run that is simulated again fails.
     pub fn of(outcome: &'a Outcome, name: &'a str) -> Result<Self, Diagnostic> {
         let run = outcome::recorded(outcome)?;
         let memory = outcome::memory_curves(outcome, &run)?;
@@ -184,9 +172,6 @@ impl<'a> Traced<'a> {
     }
 
     /// The trace events, written.
-    ///
-    /// # Errors
-    /// If memory runs out.
     pub fn bytes(&self) -> Result<Vec<u8>, Diagnostic> {
         let mut bytes = Vec::new();
         self.write(&mut bytes).map_err(|error| Diagnostic::new(error.to_string()))?;
@@ -194,9 +179,6 @@ impl<'a> Traced<'a> {
     }
 
     /// Writes the trace events, one by one.
-    ///
-    /// # Errors
-    /// If `out` cannot be written.
     pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let case = &self.outcome.case;
         let hardware = case.hardware.as_ref();

@@ -11,9 +11,6 @@ const BAND: f64 = 0.1;
 
 /// Every step of `validated` in seconds, coloured by its set, rows that are set apart among them. Sets
 /// that the model does not cover are in a panel of their own, all in a picture of that `width`.
-///
-/// # Errors
-/// If no step was measured.
 pub fn steps(validated: &Validated, width: Option<Width>) -> Result<String, Diagnostic> {
     let mut series: Vec<String> = Vec::new();
     let mut points = Vec::new();

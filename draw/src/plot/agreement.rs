@@ -28,7 +28,6 @@ pub(super) const GREY: RGBColor = RGBColor(0x80, 0x80, 0x80);
 
 /// Points with two values of one quantity.
 pub struct Agreement {
-    /// The title.
     pub title: String,
     /// The label of the horizontal axis, with its unit.
     pub x_label: String,
@@ -38,7 +37,6 @@ pub struct Agreement {
     pub series: Vec<String>,
     /// How wide the band around the line is, as a share of a value; in it, both agree well enough.
     pub band: f64,
-    /// The points.
     pub points: Vec<Pair>,
     /// The width of the picture; without one, as wide as its panels are.
     pub width: Option<Width>,
@@ -110,10 +108,6 @@ impl Sizes {
     }
 }
 
-/// Draws `chart`.
-///
-/// # Errors
-/// If there is no point, or one is not finite or not more than zero.
 pub fn svg(chart: &Agreement) -> Result<String, DrawError> {
     let sizes = Sizes::of(chart);
     let mut names = chart.series.clone();

@@ -41,7 +41,6 @@ pub struct BarGroup {
     pub bars: Vec<Option<Bar>>,
 }
 
-/// One bar.
 #[derive(Clone, Copy)]
 pub struct Bar {
     /// Its height as a rate (1 is 100%).
@@ -83,10 +82,6 @@ pub(super) const COLOURS: [RGBColor; 6] = [
     RGBColor(0x58, 0x13, 0x2E),
 ];
 
-/// Draws `chart`.
-///
-/// # Errors
-/// If there is no bar in it, or one is not finite.
 pub fn svg(chart: &BarChart) -> Result<String, DrawError> {
     if chart.bars().next().is_none() {
         return Err(DrawError::Empty { what: "no group has a bar" });

@@ -29,7 +29,6 @@ pub struct Comparison {
 pub struct ComparisonPanel {
     /// The title above it.
     pub title: String,
-    /// Its points.
     pub points: Vec<Compared>,
 }
 
@@ -44,10 +43,6 @@ pub struct Compared {
     pub beside: (f64, f64),
 }
 
-/// Draws `chart`.
-///
-/// # Errors
-/// If there is no point in it, or one is not finite.
 pub fn svg(chart: &Comparison) -> Result<String, DrawError> {
     for panel in &chart.panels {
         let ends = |point: &Compared| [point.at.0, point.at.1, point.beside.0, point.beside.1];

@@ -62,10 +62,6 @@ const SCALE: [(u8, u8, u8); 3] = [(0xFD, 0xF2, 0xC0), (0x4F, 0x9D, 0xA5), (0x1B,
 /// The part of the scale up to which black letters can be read.
 const LIGHT: f64 = 0.625;
 
-/// Draws `map`.
-///
-/// # Errors
-/// If there is no rate in it, one is not finite, or its cells have no room in its width.
 pub fn svg(map: &HeatMap) -> Result<String, DrawError> {
     let all = || map.cells().filter_map(Cell::rate);
     if all().next().is_none() {

@@ -65,10 +65,6 @@ impl Dot {
     }
 }
 
-/// Draws `chart`.
-///
-/// # Errors
-/// If there is no point in it, or one is not finite.
 pub fn svg(chart: &LineChart) -> Result<String, DrawError> {
     for panel in &chart.panels {
         for (name, points) in chart.series.iter().zip(&panel.series) {

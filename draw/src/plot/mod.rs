@@ -77,7 +77,6 @@ impl Head {
         self.legend() + legend
     }
 
-    /// Its height.
     fn height(&self) -> i32 {
         self.below() + LINE * count(self.notes.len())
     }
@@ -150,7 +149,6 @@ fn decimals(range: &Range<f64>, labels: usize, unit: f64) -> usize {
     [1.0, 10.0, 100.0, 1e3].into_iter().position(is_whole).unwrap_or(4)
 }
 
-/// `value` in percent.
 fn percent(value: f64, decimals: usize) -> String {
     format!("{:.decimals$}%", value * 100.0)
 }
@@ -180,7 +178,6 @@ impl Scale {
         decimals(range, labels, if self == Self::Rates { 100.0 } else { 1.0 })
     }
 
-    /// The label at `value`.
     fn label(self, value: f64, decimals: usize) -> String {
         match self {
             Self::Rates => percent(value, decimals),

@@ -12,7 +12,6 @@ use crate::canvas::{Area, Lettering, Point, pixel};
 pub(super) struct Named {
     /// Where its marker is.
     pub at: Point,
-    /// Its name.
     pub name: String,
     /// Written in bold, and placed first.
     pub bold: bool,

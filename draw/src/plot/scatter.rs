@@ -90,18 +90,11 @@ enum Key {
     Standing(Standing),
 }
 
-/// Draws `scatter`.
-///
-/// # Errors
-/// If there is no point in it, or one is not finite.
 pub fn svg(scatter: &Scatter) -> Result<String, DrawError> {
     svg_with(scatter, &Details::default())
 }
 
 /// The same with `details` of the points.
-///
-/// # Errors
-/// The same.
 pub fn svg_with(scatter: &Scatter, details: &Details) -> Result<String, DrawError> {
     for panel in &scatter.panels {
         for (name, points) in scatter.series.iter().zip(&panel.series) {

@@ -21,7 +21,6 @@ pub struct TornadoBar {
 
 /// The changes of one schedule.
 pub struct Tornado {
-    /// The title.
     pub title: String,
     /// The step without any change.
     pub step: Nanos,
@@ -82,17 +81,11 @@ impl Layout {
 }
 
 /// Draws `tornados` one below the other; in each the largest changes, equal in scale.
-///
-/// # Errors
-/// If no change changes anything.
 pub fn svg(tornados: &[Tornado]) -> Result<String, DrawError> {
     svg_with(tornados, None)
 }
 
 /// The same in a picture of that `width`.
-///
-/// # Errors
-/// The same.
 pub fn svg_with(tornados: &[Tornado], width: Option<Width>) -> Result<String, DrawError> {
     let ranked: Vec<Vec<&TornadoBar>> = tornados.iter().map(ranked).collect();
     let largest = ranked.iter().flatten().map(|bar| bar.change.unsigned_abs()).max();

@@ -77,9 +77,6 @@ pub fn open(options: &Options) -> Result<Box<dyn Devices>, OpenError> {
 }
 
 /// The GPUs of these numbers, or all.
-///
-/// # Errors
-/// A missing driver, library or GPU.
 pub fn chosen(wanted: &[usize]) -> Result<Vec<DeviceInfo>, OpenError> {
     let all = devices()?;
     if wanted.is_empty() {

@@ -12,7 +12,6 @@ pub(crate) type StreamId = u64;
 /// A free block. `M` is an event.
 #[derive(Debug)]
 pub(crate) struct FreeBlock<M> {
-    /// Its address.
     pub(crate) address: u64,
     /// The stream whose order covers all uses, except those that `after` marks; `None`: no stream
     /// uses it.

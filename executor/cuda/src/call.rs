@@ -9,7 +9,6 @@ use cudarc::{cublaslt::sys as lt, driver::sys as cu, nvrtc::sys as rtc};
 
 use runtime::DeviceError;
 
-/// An error of `call`.
 pub(crate) fn failed(call: &'static str, message: impl Into<String>) -> DeviceError {
     DeviceError::Call { call, message: message.into() }
 }

@@ -177,9 +177,6 @@ impl Event {
     }
 
     /// Whether it has completed.
-    ///
-    /// # Errors
-    /// A device that failed.
     pub(crate) fn query(&self) -> Result<bool, DeviceError> {
         // SAFETY: the event lives.
         match unsafe { cu::cuEventQuery(self.raw) } {

@@ -26,7 +26,6 @@ pub trait Element:
     /// The nearest element, with ties to even.
     fn nearest(value: f64) -> Self;
 
-    /// Its value.
     fn value(self) -> f64;
 
     /// Writes its bytes, least significant first, to `to`, which has as many.

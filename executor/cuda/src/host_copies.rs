@@ -26,9 +26,6 @@ impl<E: Element> std::fmt::Debug for HostCopies<E> {
 
 impl<E: Element> HostCopies<E> {
     /// Buffers of `bytes`, at least one, for the GPU of `cuda`.
-    ///
-    /// # Errors
-    /// Too little memory on either side.
     pub fn new(cuda: Cuda<E>, bytes: usize) -> Result<Self, DeviceError> {
         cuda.gpu.bind()?;
         let buffer = cuda.scratch(bytes.max(1))?;
@@ -37,9 +34,6 @@ impl<E: Element> HostCopies<E> {
     }
 
     /// Nanoseconds of a copy to the GPU and of one back.
-    ///
-    /// # Errors
-    /// An error of the GPU.
     pub fn time(&mut self) -> Result<[u64; 2], DeviceError> {
         let Self { cuda, buffer, pinned } = self;
         let (gpu, queue) = (&cuda.gpu, cuda.compute.queue);

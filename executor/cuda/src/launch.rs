@@ -9,7 +9,6 @@ pub(crate) type Address = u64;
 /// A kernel argument, by its type in the source.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Arg {
-    /// A pointer.
     Pointer(Address),
     /// `unsigned int`.
     Word(u32),
@@ -20,7 +19,6 @@ pub(crate) enum Arg {
 }
 
 impl Arg {
-    /// A size.
     pub(crate) fn size(value: usize) -> Self {
         Self::Size(value as u64)
     }
@@ -87,7 +85,6 @@ kernels! {
 /// One launch of a kernel.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Launch {
-    /// The kernel.
     pub(crate) kernel: Kernel,
     /// Blocks along x, y and z: at most 2^31 - 1, 65535 and 65535.
     pub(crate) grid: [u32; 3],

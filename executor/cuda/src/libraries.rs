@@ -212,9 +212,6 @@ impl Wanted {
     }
 
     /// Searches all places after the loader.
-    ///
-    /// # Errors
-    /// [`DeviceError::Missing`], with the searched places.
     pub(crate) fn find(&self) -> Result<Library, DeviceError> {
         let mut searched = vec!["LD_LIBRARY_PATH and the folders of the system".to_owned()];
         for place in places() {
@@ -246,9 +243,6 @@ impl Wanted {
 type Found = Option<Result<(), DeviceError>>;
 
 /// Makes `wanted` known to the loader by its bare name, unless `is_known` returns true.
-///
-/// # Errors
-/// As [`Wanted::find`].
 pub(crate) fn known(
     found: &Mutex<Found>,
     wanted: &Wanted,

@@ -162,7 +162,6 @@ impl Memory {
         self
     }
 
-    /// Its address.
     pub(crate) fn address(&self) -> u64 {
         self.address
     }
@@ -172,7 +171,6 @@ impl Memory {
         self.bytes
     }
 
-    /// Its GPU.
     pub(crate) fn gpu(&self) -> &Arc<Gpu> {
         &self.gpu
     }

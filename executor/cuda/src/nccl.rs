@@ -78,9 +78,6 @@ fn begun(
 }
 
 /// The version of NCCL: 22809 is 2.28.9.
-///
-/// # Errors
-/// NCCL is missing.
 pub fn version() -> Result<i32, DeviceError> {
     let mut version = 0;
     let nccl = nccl()?;
@@ -90,9 +87,6 @@ pub fn version() -> Result<i32, DeviceError> {
 }
 
 /// A unique id of a communicator: one rank makes it and sends it to the others by other means.
-///
-/// # Errors
-/// NCCL is missing, or finds no network interface.
 pub fn unique_id() -> Result<[u8; UNIQUE_ID_BYTES], DeviceError> {
     let nccl = nccl()?;
     let mut id = nc::ncclUniqueId { internal: [0; UNIQUE_ID_BYTES] };
@@ -134,7 +128,6 @@ impl Drop for Peers {
 }
 
 impl Peers {
-    /// This rank.
     #[must_use]
     pub const fn rank(&self) -> usize {
         self.rank
@@ -147,9 +140,6 @@ impl Peers {
     }
 
     /// Whether the host's side of all calls is done.
-    ///
-    /// # Errors
-    /// An error since the last call, on this rank or on a peer.
     pub fn is_done(&self) -> Result<bool, DeviceError> {
         let mut state = nc::ncclResult_t::ncclSuccess;
         // SAFETY: the communicator lives.

@@ -68,9 +68,6 @@ fn load() -> Result<Functions, DeviceError> {
 }
 
 /// NCCL, loaded once.
-///
-/// # Errors
-/// [`DeviceError::Missing`], with the searched places; or NCCL is too old to have all functions.
 pub(crate) fn nccl() -> Result<&'static Functions, DeviceError> {
     static LOADED: OnceLock<Result<Functions, DeviceError>> = OnceLock::new();
     LOADED.get_or_init(load).as_ref().map_err(Clone::clone)

@@ -33,9 +33,6 @@ pub struct Parts {
 
 impl Parts {
     /// GPU number `ordinal` in `count` partitions.
-    ///
-    /// # Errors
-    /// No such GPU, a missing CUDA library, or a driver or GPU without support.
     pub fn cut(ordinal: usize, count: usize) -> Result<Self, DeviceError> {
         let gpu = Gpu::open(ordinal)?;
         let (mut parts, multiprocessors) = cut(&gpu, u32::try_from(count).unwrap_or(u32::MAX))?;
@@ -58,9 +55,6 @@ impl Parts {
     }
 
     /// The kernels of a stage on partition number `part`; several stages may share one.
-    ///
-    /// # Errors
-    /// No such partition, or an error of the device.
     pub fn kernels<E: Element>(&self, part: usize) -> Result<Cuda<E>, DeviceError> {
         let none = || DeviceError::NotAtHand { what: format!("part {part} of the GPU") };
         let context = Arc::clone(self.contexts.get(part).ok_or_else(none)?);
@@ -77,9 +71,6 @@ impl Parts {
 /// Every stage has two streams. Beyond four stages, set `CUDA_DEVICE_MAX_CONNECTIONS=32` before the
 /// program starts: the driver has 8 hardware queues to a GPU by default, and streams that share one
 /// wait for each other.
-///
-/// # Errors
-/// No such GPU, a missing CUDA library, or a failed call that all stages need.
 pub fn split<E: Element>(
     ordinal: usize,
     stages: usize,

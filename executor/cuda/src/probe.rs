@@ -17,9 +17,7 @@ use runtime::DeviceError;
 pub struct DeviceInfo {
     /// Its number, from 0.
     pub ordinal: usize,
-    /// Its name.
     pub name: String,
-    /// Its memory.
     pub memory: Bytes,
     /// Streaming multiprocessors.
     pub multiprocessors: u32,
@@ -107,7 +105,6 @@ fn start_driver() -> Result<(i32, i32), DeviceError> {
     Ok((count, version))
 }
 
-/// An attribute of `device`.
 pub(crate) fn attribute(
     device: cu::CUdevice,
     which: cu::CUdevice_attribute,
@@ -148,10 +145,6 @@ fn device(ordinal: usize, version: i32) -> Result<(cu::CUdevice, DeviceInfo), De
 }
 
 /// The GPUs, in the driver's order.
-///
-/// # Errors
-/// [`DeviceError::NoGpu`], with the remedy, without a driver or a GPU; [`DeviceError::Missing`] if
-/// the driver is too old, or a library that the kernels need cannot be found.
 pub fn devices() -> Result<Vec<DeviceInfo>, DeviceError> {
     let (count, version) = start_driver()?;
     nvrtc()?;

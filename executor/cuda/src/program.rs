@@ -23,9 +23,6 @@ pub(crate) type Capability = (i32, i32);
 type Compiled = ((Capability, &'static str), Arc<[u8]>);
 
 /// The kernels for elements `E` as machine code of GPUs of `capability`.
-///
-/// # Errors
-/// NVRTC is missing or does not know the capability.
 pub(crate) fn compiled<E: Element>(capability: Capability) -> Result<Arc<[u8]>, DeviceError> {
     static DONE: Mutex<Vec<Compiled>> = Mutex::new(Vec::new());
     let key = (capability, E::NAME);

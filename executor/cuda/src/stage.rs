@@ -109,9 +109,6 @@ impl Tokens {
 
 impl<E: Element> Cuda<E> {
     /// The kernels of one stage on the whole GPU number `ordinal`.
-    ///
-    /// # Errors
-    /// No such GPU, or a missing CUDA library.
     pub fn whole(ordinal: usize) -> Result<Self, DeviceError> {
         Self::new(&Gpu::open(ordinal)?, None)
     }

@@ -42,7 +42,6 @@ impl Pinned {
         Ok(Self { address: address.cast() })
     }
 
-    /// Its address.
     pub(crate) const fn address(&self) -> *mut u8 {
         self.address
     }

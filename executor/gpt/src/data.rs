@@ -81,9 +81,6 @@ const BYTES: usize = 256;
 
 impl Text {
     /// Microbatches for `model` out of `bytes`.
-    ///
-    /// # Errors
-    /// A text shorter than a sequence and its next byte; a vocabulary below 256.
     pub fn new(model: Model, bytes: Vec<u8>, seed: u64) -> Result<Self, DataError> {
         let (has, needs) = (bytes.len(), model.sequence() + 1);
         if has < needs {

@@ -12,16 +12,10 @@ use crate::ops::Ops;
 pub trait DirectOps: Ops {
     /// A unique id of the communicator (as of `ncclGetUniqueId`): one stage makes it, and all of
     /// them join by it.
-    ///
-    /// # Errors
-    /// A library that is missing or fails.
     fn unique_id(&mut self) -> Result<Vec<u8>, DeviceError>;
 
     /// Joins the `ranks` stages that have the unique id `name`, as rank `rank`. Waits for each at
     /// most `timeout`.
-    ///
-    /// # Errors
-    /// A device that fails, or a stage that does not come.
     fn join(
         &mut self,
         name: &[u8],
@@ -32,9 +26,6 @@ pub trait DirectOps: Ops {
 
     /// Begins all transfers as one group: sends to ranks, and a tensor of `len` elements from each
     /// rank of `from`. Returns the received tensors in order; they may still be in transfer.
-    ///
-    /// # Errors
-    /// A device that fails, or a stage that is gone.
     fn exchange(
         &mut self,
         sends: Vec<(usize, Self::Transfer)>,

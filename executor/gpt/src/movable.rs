@@ -17,21 +17,12 @@ pub trait Movable: Send {
     fn element_bytes(&self) -> usize;
 
     /// Copies its first `count` elements to the host.
-    ///
-    /// # Errors
-    /// Too little memory on the host.
     fn copy_out(&self, count: usize) -> Result<OnHost, DeviceError>;
 
     /// Frees its first `count` elements, all of which have been copied.
-    ///
-    /// # Errors
-    /// An error of the device.
     fn free(&mut self, count: usize) -> Result<(), DeviceError>;
 
     /// Allocates memory for the elements of `host` again, and copies them back in front of the
     /// rest.
-    ///
-    /// # Errors
-    /// Too little memory, or a copy of another kind of buffer.
     fn copy_back(&mut self, host: OnHost) -> Result<(), DeviceError>;
 }

@@ -3,7 +3,6 @@
 /// A position in a buffer.
 #[derive(Debug)]
 pub struct At<T> {
-    /// The buffer.
     pub buffer: T,
     /// Index of the first element.
     pub from: usize,
@@ -43,7 +42,6 @@ pub struct Heads {
     pub batch: usize,
     /// Tokens of each sequence.
     pub sequence: usize,
-    /// Heads.
     pub heads: usize,
     /// Elements of a head.
     pub width: usize,

@@ -17,7 +17,6 @@ use runtime::DeviceError;
 /// AdamW (Loshchilov and Hutter, 2019): decoupled weight decay.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AdamW {
-    /// Learning rate.
     pub learning_rate: f64,
     /// Decay of the first moment, beta 1.
     pub beta1: f64,
@@ -61,9 +60,6 @@ pub trait Ops: 'static {
     type Transfer: Send + 'static;
 
     /// A tensor of `len` elements, of unspecified content.
-    ///
-    /// # Errors
-    /// [`DeviceError::OutOfMemory`]; any kernel may fail with [`DeviceError::Call`], here and below.
     fn tensor(&mut self, len: usize) -> Result<Self::Tensor, DeviceError>;
 
     /// An accumulator of `len` zeros.
@@ -394,7 +390,6 @@ pub trait Ops: 'static {
         state: &mut Moments<Self::Tensor, Self::Accumulator>,
     ) -> Result<(), DeviceError>;
 
-    /// A copy of `from`.
     fn copy_tensor(&mut self, from: &Self::Tensor) -> Result<Self::Tensor, DeviceError> {
         let values = self.read(from)?;
         let mut copy = self.tensor(values.len())?;

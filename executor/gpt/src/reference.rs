@@ -25,9 +25,6 @@ pub struct Reference<O: Ops> {
 
 impl<O: Ops> Reference<O> {
     /// `model` with the initial weights of `training`.
-    ///
-    /// # Errors
-    /// An invalid optimizer, or too little memory.
     pub fn new(
         mut ops: O,
         model: Model,
@@ -40,9 +37,6 @@ impl<O: Ops> Reference<O> {
     }
 
     /// Computes step `step` of `microbatches`. Returns its mean loss; the gradients are kept.
-    ///
-    /// # Errors
-    /// An error of the device.
     pub fn run(&mut self, step: u32, microbatches: u32) -> Result<f64, DeviceError> {
         self.run_part(step, microbatches, 0..microbatches)
     }
@@ -51,9 +45,6 @@ impl<O: Ops> Reference<O> {
     /// and one with the second, whose gradients and losses are then added: to the bit the result of
     /// a bidirectional pipeline. It differs from [`Reference::run`] by the order of m - 1
     /// additions.
-    ///
-    /// # Errors
-    /// An error of the device.
     pub fn run_in_halves(&mut self, step: u32, microbatches: u32) -> Result<f64, DeviceError> {
         let half = microbatches.div_ceil(2);
         let loss = self.run_part(step, microbatches, 0..half)?;
@@ -91,25 +82,16 @@ impl<O: Ops> Reference<O> {
     }
 
     /// The gradients of the last step, for all parameters in model order.
-    ///
-    /// # Errors
-    /// An error of the device.
     pub fn gradients(&mut self) -> Result<Vec<f64>, DeviceError> {
         self.device.ops.read_accumulator(&self.chunk.gradients)
     }
 
     /// The master weights, in model order.
-    ///
-    /// # Errors
-    /// An error of the device.
     pub fn weights(&mut self) -> Result<Vec<f64>, DeviceError> {
         self.device.ops.read_accumulator(&self.chunk.state.master)
     }
 
     /// One optimizer step with the gradients of the last step times `scale`.
-    ///
-    /// # Errors
-    /// An error of the device.
     pub fn update(&mut self, scale: f64) -> Result<(), DeviceError> {
         self.updates += 1;
         let Chunk { gradients, state, .. } = &mut self.chunk;

@@ -10,9 +10,6 @@ pub trait SegmentKernels {
 
     /// Concatenates `parts`, one for each segment, in `all`: for each of `heads` heads, `each`
     /// elements of every part.
-    ///
-    /// # Errors
-    /// An error of the device, here and below.
     fn join_segments(
         &mut self,
         heads: usize,

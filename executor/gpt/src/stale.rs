@@ -39,9 +39,6 @@ struct Versioned<O: Ops> {
 
 impl<O: Ops> Stale<O> {
     /// `model`, partitioned as in `schedule`, with the initial weights of `training`.
-    ///
-    /// # Errors
-    /// An invalid optimizer, fewer layers than chunks, or too little memory.
     pub fn new(
         mut ops: O,
         model: Model,
@@ -71,9 +68,6 @@ impl<O: Ops> Stale<O> {
     }
 
     /// Trains through step `step`. Returns the mean loss of every update.
-    ///
-    /// # Errors
-    /// An error of the device.
     pub fn run(&mut self, step: u32) -> Result<Vec<f64>, DeviceError> {
         let (every, before) = (self.updates.microbatches, self.made);
         let microbatches = self.made_before.first().map_or(0, Vec::len);
@@ -157,9 +151,6 @@ impl<O: Ops> Stale<O> {
     }
 
     /// The master weights, in model order.
-    ///
-    /// # Errors
-    /// An error of the device.
     pub fn weights(&mut self) -> Result<Vec<f64>, DeviceError> {
         let ops = &mut self.device.ops;
         let read = |one: &Versioned<O>| ops.read_accumulator(&one.chunk.state.master);

@@ -33,9 +33,6 @@ pub trait Target {
     type Ops: Ops + 'static;
 
     /// Kernels of one stage.
-    ///
-    /// # Errors
-    /// An error of the device.
     fn ops(&self) -> Result<Self::Ops, DeviceError>;
 
     /// Kernels of the concurrent stages, by their number from 0.
@@ -67,17 +64,11 @@ pub trait Target {
 
     /// Kernels of two neighbouring stages, the second on another device for
     /// [`LinkKind::Peer`].
-    ///
-    /// # Errors
-    /// An error of the device, or none of that `kind`.
     fn ends(&self, kind: LinkKind) -> Result<[Self::Ops; 2], DeviceError> {
         Err(no_link(kind))
     }
 
     /// A measurement of copies of `bytes` bytes to pinned host memory and back.
-    ///
-    /// # Errors
-    /// An error of the device, or one without memory of its own.
     fn host_copies(&self, bytes: usize) -> Result<Box<dyn HostCopy>, DeviceError> {
         let _ = bytes;
         Err(no_link(LinkKind::HostCopy))
@@ -87,9 +78,6 @@ pub trait Target {
 /// Copies between a device and pinned memory of the host.
 pub trait HostCopy {
     /// Copies there and back. Returns the nanoseconds of each.
-    ///
-    /// # Errors
-    /// An error of the device.
     fn time(&mut self) -> Result<[u64; 2], DeviceError>;
 }
 

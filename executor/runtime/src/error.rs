@@ -37,7 +37,6 @@ pub enum DeviceError {
     Call {
         /// The function that was called.
         call: &'static str,
-        /// Its message.
         message: String,
     },
     /// A value that a pass needs and that the caller never sent.

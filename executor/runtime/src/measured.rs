@@ -70,9 +70,7 @@ pub struct Overheads {
 /// A copy to the host or back as it was measured. Times since the start of its step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MeasuredCopy {
-    /// The stage.
     pub stage: usize,
-    /// The copy.
     pub op: CopyOp,
     /// When it began.
     pub start: Nanos,

@@ -23,9 +23,6 @@ pub trait Worker {
     /// microbatch left.
     ///
     /// Returns the value for a neighbouring chunk, if there is such a chunk.
-    ///
-    /// # Errors
-    /// An error of the device.
     fn run(
         &mut self,
         pass: Pass,
@@ -35,18 +32,12 @@ pub trait Worker {
     /// Orders all later work after the work that made `input`, which a later pass of the same pair
     /// takes: a pair begins when the inputs of both passes are ready. A no-op where [`Worker::run`]
     /// returns when the work is done.
-    ///
-    /// # Errors
-    /// An error of the device.
     fn wait(&mut self, input: &Self::Value) -> Result<(), DeviceError> {
         let _ = input;
         Ok(())
     }
 
     /// Waits until all work that was begun is done.
-    ///
-    /// # Errors
-    /// An error of the device since the last call.
     fn synchronize(&mut self) -> Result<(), DeviceError>;
 
     /// Whether [`Worker::run`] returns before the work is done. [`Worker::device_times`] then gives
@@ -64,9 +55,6 @@ pub trait Worker {
     /// Start and end of the passes since the last call, in nanoseconds since `epoch`, by the clock
     /// of the device, in the order of [`Worker::run`]; `None` where `run` returns when the work is
     /// done, so that the host's clock is right. Called after [`Worker::synchronize`], once a step.
-    ///
-    /// # Errors
-    /// An error of the device.
     fn device_times(&mut self, epoch: Instant) -> Result<Option<Vec<(u64, u64)>>, DeviceError> {
         let _ = epoch;
         Ok(None)
@@ -80,18 +68,12 @@ pub trait Worker {
     /// The part of this stage in `value`, for stage `to`: a part of a value that all stages make,
     /// or, where the output layer is in shards, the last chunk's output. Called after the pass that
     /// makes it.
-    ///
-    /// # Errors
-    /// An error of the device, or if there is none.
     fn send_part(&mut self, value: Value, to: usize) -> Result<Self::Value, DeviceError> {
         let what = format!("{value:?} for stage {to}");
         Err(DeviceError::NotAtHand { what })
     }
 
     /// Receives the part of stage `from` in `value`. Called before the first pass that needs it.
-    ///
-    /// # Errors
-    /// An error of the device, or if it has no use for it.
     fn receive_part(
         &mut self,
         value: Value,
@@ -111,9 +93,6 @@ pub trait Worker {
 
     /// Releases the activations that `forward`, an F that has run, has kept, so that `part` of them
     /// can be copied to the host.
-    ///
-    /// # Errors
-    /// A device without copies to the host, or no activations of this F.
     fn begin_offload(
         &mut self,
         forward: Pass,
@@ -125,9 +104,6 @@ pub trait Worker {
 
     /// Takes the activations of `forward` that [`Worker::begin_offload`] released, all of them on the device
     /// again.
-    ///
-    /// # Errors
-    /// Activations that this worker has not released.
     fn end_offload(&mut self, forward: Pass, lent: Box<dyn Offload>) -> Result<(), DeviceError> {
         let _ = lent;
         Err(no_copies(forward))
@@ -135,9 +111,6 @@ pub trait Worker {
 
     /// Discards the activations of an unfinished step, which is to begin again, but keeps the
     /// gradients of weights.
-    ///
-    /// # Errors
-    /// An error of the device.
     fn forget(&mut self) -> Result<(), DeviceError>;
 }
 
@@ -149,21 +122,12 @@ fn no_copies(forward: Pass) -> DeviceError {
 /// once each, in this order, on any thread.
 pub trait Offload: Send {
     /// Copies them to the host.
-    ///
-    /// # Errors
-    /// An error of the device, or too little memory on the host.
     fn copy_out(&mut self) -> Result<(), DeviceError>;
 
     /// Frees the copied part on the device. Returns its bytes.
-    ///
-    /// # Errors
-    /// An error of the device.
     fn free(&mut self) -> Result<Bytes, DeviceError>;
 
     /// Allocates memory on the device, and copies the activations back. Returns the bytes.
-    ///
-    /// # Errors
-    /// An error of the device, or too little memory there.
     fn copy_back(&mut self) -> Result<Bytes, DeviceError>;
 
     /// For [`Worker::end_offload`], which knows the concrete type.
@@ -183,15 +147,9 @@ pub trait Wire: Worker {
     }
 
     /// A value as bytes.
-    ///
-    /// # Errors
-    /// An error of the device.
     fn pack(&mut self, value: Self::Value) -> Result<Vec<u8>, DeviceError>;
 
     /// The inverse of [`Wire::pack`], from exactly [`Wire::value_bytes`] bytes.
-    ///
-    /// # Errors
-    /// An error of the device.
     fn unpack(&mut self, bytes: &[u8]) -> Result<Self::Value, DeviceError>;
 }
 
@@ -200,16 +158,10 @@ pub trait Wire: Worker {
 pub trait Direct: Wire {
     /// A unique id of the communicator (as of `ncclGetUniqueId`): one worker makes it, and all of
     /// them join by it.
-    ///
-    /// # Errors
-    /// An error of the device, or a library that is missing.
     fn unique_id(&mut self) -> Result<Vec<u8>, DeviceError>;
 
     /// Joins the `ranks` workers that have the unique id `name`, as rank `rank`. Waits for all of
     /// them, and later for any of them, at most `timeout`.
-    ///
-    /// # Errors
-    /// An error of the device, or a worker that did not come.
     fn join(
         &mut self,
         name: &[u8],
@@ -221,9 +173,6 @@ pub trait Direct: Wire {
     /// Begins to send values to ranks and to receive one value from each rank of `from`, as one
     /// group, after all groups begun before. Returns the received values in order; they may still
     /// be in transfer.
-    ///
-    /// # Errors
-    /// An error of the device, or a worker that is gone.
     fn exchange(
         &mut self,
         sends: Vec<(usize, Self::Value)>,
@@ -260,9 +209,6 @@ impl Norm {
 pub trait Trainer: Worker {
     /// The norm of the gradients accumulated since the last [`Trainer::clear`]. Only one of two
     /// stages that hold the same weights counts their gradients.
-    ///
-    /// # Errors
-    /// An error of the device.
     fn norm(&mut self) -> Result<Norm, DeviceError> {
         Ok(Norm::default())
     }
@@ -274,36 +220,24 @@ pub trait Trainer: Worker {
     }
 
     /// The gradients accumulated here of the weights of which another stage holds a copy, as bytes.
-    ///
-    /// # Errors
-    /// An error of the device.
     fn share(&mut self) -> Result<Vec<u8>, DeviceError> {
         Ok(Vec::new())
     }
 
     /// Adds the gradients that the other stage has accumulated, so that both stages hold the same
     /// sum over all microbatches, to the bit. Called once a step, after all passes.
-    ///
-    /// # Errors
-    /// An error of the device, or bytes that are not the gradients of these weights.
     fn merge(&mut self, theirs: &[u8]) -> Result<(), DeviceError> {
         let _ = theirs;
         Ok(())
     }
 
     /// One optimizer step with all gradients times `scale`. The gradients stay as they are.
-    ///
-    /// # Errors
-    /// An error of the device.
     fn update(&mut self, scale: f64) -> Result<(), DeviceError> {
         let _ = scale;
         Ok(())
     }
 
     /// Undoes the last [`Trainer::update`], made with `scale`.
-    ///
-    /// # Errors
-    /// An error of the device.
     fn undo(&mut self, scale: f64) -> Result<(), DeviceError> {
         let _ = scale;
         Ok(())
@@ -313,9 +247,6 @@ pub trait Trainer: Worker {
     /// from zero. Called again after [`Worker::forget`]. The gradients stay as they are: under
     /// post-validation, the forwards of a step run before the update of the previous step is
     /// validated.
-    ///
-    /// # Errors
-    /// An error of the device.
     fn begin_step(&mut self, step: u32) -> Result<(), DeviceError> {
         let _ = step;
         Ok(())
@@ -323,17 +254,11 @@ pub trait Trainer: Worker {
 
     /// Sets all gradients to zero. Called once a step, after [`Trainer::begin_step`] and before the
     /// first pass that adds to a gradient.
-    ///
-    /// # Errors
-    /// An error of the device.
     fn clear(&mut self) -> Result<(), DeviceError> {
         Ok(())
     }
 
     /// The loss summed over the microbatches of the step so far, if this stage holds the last chunk.
-    ///
-    /// # Errors
-    /// An error of the device.
     fn loss(&mut self) -> Result<Option<f64>, DeviceError> {
         Ok(None)
     }

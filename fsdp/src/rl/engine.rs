@@ -40,7 +40,6 @@ pub struct Engine {
 pub struct Request {
     /// The prompt: responses to the same one share its keys and values.
     pub prompt: u64,
-    /// Tokens of the prompt.
     pub prompt_tokens: u32,
     /// Tokens of the response that were generated before, by another policy.
     pub before: u32,
@@ -81,9 +80,6 @@ impl Engine {
     /// as far as memory and the largest batch allow; where memory is full, the one admitted last leaves
     /// and is prefilled again later, as vLLM preempts. Between two such events steps are summed as a
     /// series.
-    ///
-    /// # Errors
-    /// If a request does not fit into the memory alone, or the clock overflows.
     pub fn run(&self, requests: &[Request]) -> Result<EngineRun, FsdpError> {
         count("sequences of an engine", self.sequences, 1, 1 << 20)?;
         let longest = requests.iter().map(Request::tokens).max().unwrap_or(0);

@@ -72,9 +72,6 @@ struct Size {
 
 impl Pipelines {
     /// Checks that the order exists.
-    ///
-    /// # Errors
-    /// If counts are out of range, or `schedule` has no order of such chunks.
     pub fn check(&self) -> Result<(), FsdpError> {
         count("replicas", self.replicas as u64, 1, MAX_DEVICES)?;
         count("stages", self.stages, 1, MAX_DEVICES)?;

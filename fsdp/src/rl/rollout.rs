@@ -21,7 +21,6 @@ pub struct Rollout {
     pub replicas: u64,
     /// Prompts of a step.
     pub prompts: u64,
-    /// Responses to each.
     pub responses: u64,
     /// Tokens of prompts.
     pub prompt_lengths: Lengths,
@@ -66,9 +65,6 @@ pub struct RolloutRun {
 
 impl Rollout {
     /// Responses of a step.
-    ///
-    /// # Errors
-    /// If there are none, or too many.
     pub fn requests(&self) -> Result<u64, FsdpError> {
         count("prompts of a step", self.prompts, 1, MAX_REQUESTS)?;
         count("responses to a prompt", self.responses, 1, MAX_REQUESTS)?;

@@ -56,9 +56,7 @@ pub struct Mean {
     pub steps: u64,
     /// All of them, in nanoseconds.
     pub time: u128,
-    /// Their rollouts.
     pub rollout: u128,
-    /// The rewards.
     pub reward: u128,
     /// Old log-probabilities.
     pub old: u128,
@@ -78,7 +76,6 @@ pub struct Mean {
     pub engine_idle: u128,
     /// The time of prefills of the average replica.
     pub prefill: u128,
-    /// Replicas.
     pub replicas: u64,
     /// Responses that were done, and trained on.
     pub responses: u64,
@@ -104,9 +101,6 @@ pub struct Mean {
 
 impl Steps {
     /// Checks what does not depend on lengths.
-    ///
-    /// # Errors
-    /// If counts are out of range, or updates do not divide the responses of a step that are all done in it.
     pub fn check(&self) -> Result<(), FsdpError> {
         count("steps", self.steps, 1, MAX_STEPS)?;
         let responses = self.rollout.requests()?;
@@ -126,9 +120,6 @@ impl Steps {
 
     /// The sums over all steps. `done` hears of every step; once `stop` is true, the rest is left out, but
     /// for the first.
-    ///
-    /// # Errors
-    /// As [`Self::check`]; if responses do not fit an engine or a microbatch, or the clock overflows.
     pub fn run(&self, done: impl Fn(), stop: impl Fn() -> bool) -> Result<Mean, FsdpError> {
         self.check()?;
         let mut mean = Mean::default();

@@ -49,7 +49,6 @@ pub struct Training {
     pub update: u64,
     /// How often the responses of a step are gone through.
     pub epochs: u64,
-    /// The forwards.
     pub forwards: Forwards,
 }
 
@@ -92,9 +91,6 @@ impl Training {
 
     /// The times of training on `samples`, in tokens: forwards over all of them, then updates of `update` samples; the last may have
     /// fewer. `step` numbers the step, for noise.
-    ///
-    /// # Errors
-    /// If samples cannot be packed, or the clock overflows.
     pub fn run(&self, samples: &[u32], step: u64) -> Result<TrainedStep, FsdpError> {
         count("epochs", self.epochs, 1, MAX_EPOCHS)?;
         let size = usize::try_from(self.update.max(1)).unwrap_or(usize::MAX);

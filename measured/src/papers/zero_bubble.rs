@@ -113,9 +113,6 @@ impl PaperRun {
     }
 
     /// The prediction, of one of `models` on `machine`.
-    ///
-    /// # Errors
-    /// If the model or the schedule is unknown, or the run cannot be.
     pub fn predict(&self, models: &[Model], machine: &Machine) -> Result<Trained, String> {
         let own = models.iter().find(|one| one.model == self.model).ok_or("an unknown model")?;
         let (family, chunks) = match self.schedule.as_str() {
@@ -161,9 +158,6 @@ impl Trained {
     }
 
     /// The same if transfers ran beside passes instead of holding up the stage that sends.
-    ///
-    /// # Errors
-    /// If such a run does not finish.
     pub fn speed_with_transfers_beside(&self) -> Result<f64, String> {
         let step = self.predicted.finalist.step_with_transfers_beside();
         let step = step.map_err(|error| error.to_string())?;

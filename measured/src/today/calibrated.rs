@@ -39,9 +39,6 @@ pub(in super::super) struct Pair {
 
 /// Predicts every run once for each other layout of its group: runs of one source with the same model, machine
 /// and number format.
-///
-/// # Errors
-/// If a run cannot be predicted.
 pub(super) fn pairs(layouts: &[Layout], orders: &Orders<'_>) -> Result<Vec<Pair>, Diagnostic> {
     let factors: Vec<Vec<f64>> =
         layouts.par_iter().map(|one| factors(one, orders)).collect::<Result<_, _>>()?;

@@ -137,9 +137,6 @@ pub(super) static CONSTANTS: &[Constant] = &[
 pub(super) const STOCK: f64 = 1.15;
 
 /// The current value of each constant in the planner.
-///
-/// # Errors
-/// If a built-in machine cannot be read.
 pub(super) fn in_use() -> Result<Vec<f64>, Diagnostic> {
     let built_in = machines::built_in()?;
     let known = |name: &str| {

@@ -41,9 +41,6 @@ use super::{ValidatedSet, error_bar};
 
 /// The model that published tables of runs call `name`, on sequences of this length, with its layers of
 /// multi-token prediction if `mtp`; `None` for a name that they do not have.
-///
-/// # Errors
-/// A length that it cannot have.
 #[must_use]
 pub fn model(name: &str, sequence: u64, mtp: bool) -> Option<Result<Transformer, String>> {
     let models = match Models::read() {
@@ -83,9 +80,6 @@ impl Today {
 }
 
 /// All runs that are built in, as sets with their bars.
-///
-/// # Errors
-/// If a machine or a row cannot be read, or a run cannot be predicted.
 pub(super) fn built_in() -> Result<(Vec<ValidatedSet>, Today), Diagnostic> {
     let (runs, mut apart) = published_runs()?;
     apart.extend(runs.iter().filter_map(Run::set_apart));
@@ -101,9 +95,6 @@ pub(super) fn built_in() -> Result<(Vec<ValidatedSet>, Today), Diagnostic> {
 
 /// The runs of a file with the columns of one of the tables, predicted with the constants in use. Runs whose
 /// configuration is built in were fitted; of all others no constant knows.
-///
-/// # Errors
-/// If the table cannot be read, or none of its runs can be predicted.
 pub(super) fn file(path: &Path, source: Source, text: &str) -> Result<ValidatedSet, Diagnostic> {
     let (known, _) = published_runs()?;
     let known: BTreeSet<String> = known.into_iter().map(|run| run.configuration).collect();

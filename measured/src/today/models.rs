@@ -65,9 +65,6 @@ pub(super) struct Model<'a> {
 
 impl Models {
     /// The models of the table.
-    ///
-    /// # Errors
-    /// A line that has no such sizes.
     pub(super) fn read() -> Result<Self, String> {
         table(MODELS).map(Self)
     }
@@ -124,9 +121,6 @@ impl Model<'_> {
     }
 
     /// The model on sequences of this length, with its MTP layers if `mtp`.
-    ///
-    /// # Errors
-    /// A length that it cannot have.
     pub(super) fn transformer(&self, sequence: u64, mtp: bool) -> Result<Transformer, String> {
         Transformer::new(self.sizes(sequence, mtp)).map_err(|error| error.to_string())
     }

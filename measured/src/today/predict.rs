@@ -93,9 +93,6 @@ pub(super) struct Near<'a> {
 
 impl<'a> Near<'a> {
     /// Replays all `runs` with constants of `values`.
-    ///
-    /// # Errors
-    /// The first run that cannot be predicted.
     pub(super) fn new(
         runs: &'a [&'a Run],
         values: &[f64],

@@ -162,9 +162,6 @@ pub(super) struct Published {
 }
 
 /// All lines of the file at `path`.
-///
-/// # Errors
-/// A text that is not a table.
 pub(super) fn lines(path: &Path, text: &str) -> Result<Vec<Published>, Diagnostic> {
     table(text).map_err(|cause| Diagnostic::unreadable(path, &cause))
 }

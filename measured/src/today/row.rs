@@ -68,7 +68,6 @@ pub(super) struct Facts {
 /// A line that is not a run of the planner's, and why.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in super::super) struct Apart {
-    /// Its place.
     pub(super) place: String,
     /// Its name, in words.
     pub(super) name: String,
@@ -102,9 +101,6 @@ struct Sizes {
 }
 
 /// Reads `row`, line `line` of a table of `source`.
-///
-/// # Errors
-/// A cell that is no such value, or sizes that do not go together.
 pub(super) fn read(
     source: Source,
     line: usize,
@@ -437,9 +433,6 @@ fn set_apart(source: Source, row: &Published, seconds: Option<f64>) -> Option<St
 }
 
 /// All lines of the table at `path`.
-///
-/// # Errors
-/// The first line that is not a run.
 pub(super) fn all(
     path: &std::path::Path,
     source: Source,

@@ -68,17 +68,11 @@ fn is_fitted(run: &Run) -> bool {
 }
 
 /// Predicts all `runs` with the constants in use; nothing is fitted.
-///
-/// # Errors
-/// If a built-in machine cannot be read, or a run cannot be predicted.
 pub(super) fn without_fits(runs: Vec<Run>) -> Result<Vec<Outcome>, Diagnostic> {
     each_without_fits(runs)?.into_iter().collect()
 }
 
 /// The same, run by run.
-///
-/// # Errors
-/// If a built-in machine cannot be read.
 pub(super) fn each_without_fits(
     runs: Vec<Run>,
 ) -> Result<Vec<Result<Outcome, Diagnostic>>, Diagnostic> {
@@ -101,9 +95,6 @@ pub(super) fn each_without_fits(
 
 /// Predicts all `runs`, and those that constants are fitted to again without each of their folds, models
 /// and machines.
-///
-/// # Errors
-/// The same.
 pub(super) fn study(runs: Vec<Run>) -> Result<Study, Diagnostic> {
     let mut outcomes = without_fits(runs)?;
     let values = in_use()?;

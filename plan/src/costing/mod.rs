@@ -38,7 +38,6 @@ pub(crate) struct Costing<'a> {
 }
 
 impl<'a> Costing<'a> {
-    /// All costs.
     pub(crate) fn cost(&self) -> Result<Costed, Unfit> {
         let Inputs { model, recipe, .. } = self.inputs;
         let stages = self.stages();
@@ -483,9 +482,6 @@ impl<'a> Costing<'a> {
     }
 
     /// `passes` of each chunk beside their copies to the host and back, layer by layer.
-    ///
-    /// # Errors
-    /// If a device has no link to the host, or copies that a search adds take longer than passes.
     fn with_offload(
         &self,
         mut passes: Vec<Times>,

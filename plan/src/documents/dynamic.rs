@@ -32,7 +32,6 @@ const LESS: f64 = 0.998;
 /// Steps whose context groups are as large as their documents need.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Dynamic {
-    /// The steps.
     pub steps: DocumentSteps,
     /// The most tokens of a microbatch on a device.
     pub tokens_per_device: u64,
@@ -56,9 +55,6 @@ pub struct GroupShare {
 /// these lengths in tokens, in this order; a document longer than a sequence is split. A step takes as
 /// many documents as fit into its microbatches; times are scaled to all its tokens. `None` if `stop`
 /// returns true before the last.
-///
-/// # Errors
-/// If a step cannot be run.
 pub fn dynamic(
     inputs: &Inputs<'_>,
     finalist: &Finalist,

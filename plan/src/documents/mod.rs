@@ -33,7 +33,6 @@ const GRID: usize = 32;
 pub struct DocumentSteps {
     /// How many were drawn: of one replica, or of all where their devices are regrouped.
     pub drawn: u64,
-    /// The mean step.
     pub mean: Nanos,
     /// 95th percentile of the step.
     pub p95: Nanos,
@@ -52,9 +51,6 @@ impl Setup {
 
 /// The steps of `finalist`, which `inputs` came to, of sequences in which the shares `attended` of all pairs
 /// of tokens attend to each other, one behind the other. Nothing if `stop` is so before the last.
-///
-/// # Errors
-/// If a step does not finish.
 pub fn document_steps(
     inputs: &Inputs<'_>,
     finalist: &Finalist,

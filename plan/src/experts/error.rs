@@ -26,7 +26,6 @@ pub enum RoutingError {
     Count {
         /// Which list, from 0.
         at: usize,
-        /// The count.
         count: f64,
     },
     /// An expert that more tokens chose than there can have been.

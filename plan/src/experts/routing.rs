@@ -68,9 +68,6 @@ impl PartialEq for Routing {
 impl Routing {
     /// Of tokens that choose among `experts` by their `popularity`, where chance begins at `seed`. With a
     /// `capacity` tokens are dropped.
-    ///
-    /// # Errors
-    /// If experts cannot be so popular, or the capacity is none.
     pub fn new(
         popularity: Popularity,
         capacity: Option<Capacity>,

@@ -114,9 +114,6 @@ pub struct Start {
 
 impl<'a> Fit<'a> {
     /// A fit of `parameters` to `observations`, whose steps `steps` predicts.
-    ///
-    /// # Errors
-    /// A prior, a spread or a measured time that is not a positive number.
     pub fn new(
         parameters: &'a [Parameter],
         observations: &'a [Observation],
@@ -134,16 +131,12 @@ impl<'a> Fit<'a> {
         }
     }
 
-    /// The priors.
     #[must_use]
     pub fn priors(&self) -> Vec<f64> {
         self.parameters.iter().map(|one| one.prior).collect()
     }
 
     /// The point of these `values`, with the derivatives of all rows.
-    ///
-    /// # Errors
-    /// A step that cannot be predicted.
     pub fn start(&self, values: &[f64]) -> Result<Start, FitError> {
         let at: Vec<f64> = values.iter().map(|value| libm::log(*value)).collect();
         let rows: Vec<usize> = (0..self.observations.len()).collect();
@@ -152,9 +145,6 @@ impl<'a> Fit<'a> {
     }
 
     /// The constants that predict `rows` best, found from `start`.
-    ///
-    /// # Errors
-    /// A step that cannot be predicted.
     pub fn to(&self, rows: &[usize], start: &Start) -> Result<Fitted, FitError> {
         let weights = self.weights(rows);
         let mut at = start.at.clone();
@@ -192,9 +182,6 @@ impl<'a> Fit<'a> {
     }
 
     /// The constants that predict all rows best, found from the priors.
-    ///
-    /// # Errors
-    /// A step that cannot be predicted.
     pub fn to_all(&self) -> Result<Fitted, FitError> {
         let rows: Vec<usize> = (0..self.observations.len()).collect();
         self.to(&rows, &self.start(&self.priors())?)
@@ -202,9 +189,6 @@ impl<'a> Fit<'a> {
 
     /// For every group of rows, as numbered by `group` row by row, the constants that are fitted to all
     /// other rows; in the order of the groups' numbers.
-    ///
-    /// # Errors
-    /// A step that cannot be predicted.
     pub fn without_each(&self, group: &[usize], start: &Start) -> Result<Vec<Fitted>, FitError> {
         let count = group.iter().max().map_or(0, |last| last + 1);
         let without = |left_out: usize| -> Result<Fitted, FitError> {

@@ -38,7 +38,6 @@ const MIXER_LAUNCHES: f64 = 0.3;
 /// A layer, as a device of a set-up sees it.
 #[derive(Clone, Copy)]
 pub struct Task<'a> {
-    /// The model.
     pub model: &'a Transformer,
     /// The device.
     pub machine: &'a Machine,

@@ -62,18 +62,15 @@ impl Part {
 pub struct PartTimes([f64; Part::ALL.len()]);
 
 impl PartTimes {
-    /// Of `part`.
     #[must_use]
     pub const fn of(&self, part: Part) -> f64 {
         self.0[part as usize]
     }
 
-    /// Adds `seconds` to `part`.
     pub(crate) fn add(&mut self, part: Part, seconds: f64) {
         self.0[part as usize] += seconds;
     }
 
-    /// All parts.
     #[must_use]
     pub fn sum(&self) -> f64 {
         self.0.iter().sum()

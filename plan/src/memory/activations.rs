@@ -30,7 +30,6 @@ pub struct Activations {
 }
 
 impl Activations {
-    /// Of `setup`.
     #[must_use]
     pub fn of(model: &Transformer, setup: &Setup, recipe: &Recipe) -> Self {
         let partition = setup.partition(recipe);

@@ -23,7 +23,6 @@ const HALF: f64 = 2.0;
 pub struct StageMemory {
     /// Weights as they are multiplied.
     pub parameters: Bytes,
-    /// Gradients.
     pub gradients: Bytes,
     /// Weights in 32 bits and moments.
     pub optimizer: Bytes,
@@ -34,7 +33,6 @@ pub struct StageMemory {
 }
 
 impl StageMemory {
-    /// All of it.
     #[must_use]
     pub fn sum(&self) -> Bytes {
         let parts =

@@ -39,7 +39,6 @@ pub struct Parameters {
     pub dense: f64,
     /// Of these, the embeddings, the head and adapters, which stay in 16 bits.
     pub ends: f64,
-    /// Of experts.
     pub experts: f64,
 }
 
@@ -61,7 +60,6 @@ impl Parameters {
         }
     }
 
-    /// All.
     #[must_use]
     pub fn sum(self) -> f64 {
         self.dense + self.experts
@@ -86,7 +84,6 @@ impl Parameters {
 pub struct LayerParameters {
     dense: [f64; MAX_KINDS],
     experts: [f64; MAX_KINDS],
-    /// Of an MTP layer.
     mtp: [f64; 2],
     /// Adapters of a layer of each kind, beside the experts.
     adapters: [f64; MAX_KINDS],

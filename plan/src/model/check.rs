@@ -11,11 +11,6 @@ type Bounded = (&'static str, u64, u64);
 
 impl Transformer {
     /// Checks `sizes`.
-    ///
-    /// # Errors
-    /// A size of zero or beyond all models, heads that do not share, sequences beyond the learned
-    /// positions, more experts visited than there are, kinds of layers without their sizes, or more
-    /// than 2^56 parameters.
     pub fn new(sizes: Sizes) -> Result<Self, ModelError> {
         bounds(&sizes)?;
         relations(&sizes)?;

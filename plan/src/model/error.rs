@@ -31,7 +31,6 @@ pub enum ModelError {
     Groups {
         /// Key of the number that must be a multiple.
         what: &'static str,
-        /// Its value.
         value: u64,
         /// Key of the divisor.
         of: &'static str,
@@ -70,7 +69,6 @@ pub enum ModelError {
     Kinds {
         /// Length of the list.
         kinds: usize,
-        /// Layers.
         layers: u64,
     },
     /// More kinds of layers than are planned.

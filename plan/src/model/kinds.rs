@@ -95,7 +95,6 @@ pub struct Latent {
 /// The sizes of a Mamba-2 mixer (Dao and Gu 2024, arXiv 2405.21060).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mamba {
-    /// Heads.
     pub heads: u64,
     /// The size of a head.
     pub head_size: u64,
@@ -127,7 +126,6 @@ pub struct Linear {
 pub struct LayerCounts([u64; MAX_KINDS]);
 
 impl LayerCounts {
-    /// All layers.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.iter().sum()

@@ -13,7 +13,6 @@ pub struct KindParameters {
 }
 
 impl KindParameters {
-    /// All.
     #[must_use]
     pub const fn sum(self) -> u64 {
         self.dense + self.experts

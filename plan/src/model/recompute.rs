@@ -87,7 +87,6 @@ pub enum Module {
     Mlp,
     /// All of the experts: router, dispatch, experts and combine.
     Moe,
-    /// The shared experts.
     SharedExperts,
     /// All but attention and the result of every second product: torchtitan's `selective` mode with its
     /// option `op`.

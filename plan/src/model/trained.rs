@@ -50,7 +50,6 @@ pub enum Target {
     Qkv,
     /// Queries.
     Query,
-    /// Keys.
     Key,
     /// Values.
     Value,
@@ -250,14 +249,12 @@ pub struct Adapters {
 pub struct Adapter {
     /// Numbers of a token before.
     pub inner: u64,
-    /// The rank.
     pub rank: u64,
     /// Numbers of a token behind.
     pub outer: u64,
 }
 
 impl Adapter {
-    /// Its weights.
     #[must_use]
     pub const fn weights(&self) -> u64 {
         self.rank * (self.inner + self.outer)
@@ -270,7 +267,6 @@ pub enum FrozenError {
     /// A rank of no adapter.
     #[error("rank {rank} of adapters: it must be from 1 to the hidden size, {hidden}")]
     Rank {
-        /// The rank.
         rank: u64,
         /// The hidden size.
         hidden: u64,
@@ -280,7 +276,6 @@ pub enum FrozenError {
     TargetTwice {
         /// The product.
         whole: &'static str,
-        /// Its part.
         part: &'static str,
     },
     /// Adapters of a product that no layer has.
@@ -297,7 +292,6 @@ pub enum FrozenError {
     FrozenLayer {
         /// The layer, from 0.
         layer: u64,
-        /// Layers.
         layers: u64,
     },
     /// Nothing to train.
@@ -335,10 +329,6 @@ impl Frozen {
 
 impl Transformer {
     /// The same model where the weights of `frozen` are not trained.
-    ///
-    /// # Errors
-    /// A rank of none of its products, targets that it has not or that overlap, layers beyond its last,
-    /// or nothing left to train.
     pub fn freezing(&self, frozen: Frozen) -> Result<Self, FrozenError> {
         if frozen.is_none() {
             return Ok(self.clone());
@@ -507,7 +497,6 @@ impl Transformer {
         2.0 * number(self.products_of(kind).iter().map(of).sum())
     }
 
-    /// Parameters that are trained.
     #[must_use]
     pub fn trained_parameters(&self) -> u64 {
         let of = |kind: LayerKind| match kind.trained {

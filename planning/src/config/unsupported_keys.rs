@@ -38,9 +38,6 @@ impl Config<'_> {
 
     /// Checks every key except those in `read`, for samples of `sequence` tokens; `windows` is whether windows
     /// are on where no key switches them on or off.
-    ///
-    /// # Errors
-    /// One error for an unsupported `model_type` and all unknown and unsupported keys.
     pub(super) fn check_keys(
         &self,
         read: &[&str],

@@ -19,7 +19,6 @@ const GATED: [&str; 2] = ["pixtral", "qwen2_5_vl"];
 /// A vision transformer, as a `vision_config` describes it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Vision {
-    /// Layers.
     pub layers: u64,
     /// The hidden size.
     pub hidden: u64,

@@ -28,7 +28,6 @@ const FEW_PASSES: u64 = 50_000;
 /// A schedule of the question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Asked {
-    /// The family.
     pub family: Family,
     /// Chunks per stage.
     pub chunks: u64,
@@ -48,9 +47,7 @@ enum Times {
 /// A question, whole and checked.
 #[derive(Clone, Debug)]
 pub struct EncoderQuestion {
-    /// The schedules.
     pub schedules: Vec<Asked>,
-    /// The encoder.
     pub encoder: Encoder,
     /// Where it may lie.
     pub placements: Vec<EncoderPlacement>,
@@ -58,9 +55,7 @@ pub struct EncoderQuestion {
     pub own_stages: Option<u16>,
     /// Layers of the language model, if it is cut only between them.
     pub layers: Option<u64>,
-    /// Stages.
     pub stages: u64,
-    /// Microbatches.
     pub microbatches: u64,
     /// Whether activations were given, so that bytes are known.
     pub has_bytes: bool,
@@ -89,9 +84,6 @@ fn missing(key: &str, cure: &str) -> Diagnostic {
 }
 
 /// The question that `keys` ask.
-///
-/// # Errors
-/// If keys lack or contradict each other, a schedule cannot have an encoder in front, or sizes are too large.
 pub fn asked(context: &Context<'_>, keys: &EncoderKeys) -> Result<EncoderQuestion, Diagnostic> {
     let stages = keys.stages.unwrap_or(STAGES);
     let microbatches = keys.microbatches.unwrap_or(MICROBATCHES);
@@ -304,9 +296,6 @@ fn unknown(name: &str) -> Diagnostic {
 
 impl EncoderQuestion {
     /// The language model in the chunks of `asked`.
-    ///
-    /// # Errors
-    /// If the shape is too large, or numbers overflow.
     pub fn problem(&self, asked: Asked) -> Result<Problem, Fault> {
         let shape = Shape::new(self.stages, asked.chunks, self.microbatches)?;
         let chunks = u64::from(shape.chunks());

@@ -11,7 +11,6 @@ use crate::machines::{self, calibrated};
 /// A machine with the text of its file.
 #[derive(Clone, Debug)]
 pub struct Base {
-    /// The machine.
     pub machine: Machine,
     /// Its file.
     pub text: String,
@@ -19,9 +18,6 @@ pub struct Base {
 
 impl Base {
     /// The machine `name`: one that is built in, or a file.
-    ///
-    /// # Errors
-    /// If there is none, or its file cannot be read.
     pub fn named(context: &Context<'_>, name: &str) -> Result<Self, Diagnostic> {
         let (machine, text) = machines::with_text(context, name, Path::new(""))?;
         Ok(Self { machine, text })
@@ -36,9 +32,6 @@ impl Base {
 
     /// Its file under the comment `head`, with other shares in its table `[efficiency]`, keys with their values, and with
     /// `runs` as the set-ups that it is calibrated by.
-    ///
-    /// # Errors
-    /// If its file writes that table in a form that is not changed line by line.
     pub fn with_shares(
         &self,
         head: &str,

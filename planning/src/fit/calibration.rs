@@ -13,9 +13,6 @@ const ROUNDS: usize = 4;
 /// The factors of [`SCALES`](super::SCALES) with which other set-ups of a model on a machine are predicted, after one
 /// took `measured` seconds. `seconds` is the predicted step of that one under factors; all 1 are the machine as it is.
 /// Of the error on the machine as it is, only the part that is likely to be common to other set-ups counts.
-///
-/// # Errors
-/// If the step cannot be predicted, or no time was measured.
 pub fn calibration(
     seconds: &(dyn Fn(&[f64]) -> Option<f64> + Sync),
     measured: f64,

@@ -16,7 +16,7 @@ pub use self::base::Base;
 pub use self::calibration::calibration;
 use self::columns::{Columns, Record};
 pub use self::run::Run;
-pub use self::scales::{SCALES, Scale, Share, parameters, scaled};
+pub use self::scales::{SCALES, Scale, parameters, scaled};
 
 /// The largest table.
 const MAX_FILE: u64 = 1 << 20;
@@ -44,9 +44,6 @@ pub struct FitQuestion {
 /// Reads the table of iterations in `path`, measured on devices of which the machine `base` is a
 /// description, by name or file; where there is no `base`, on those that the table's column `machine`
 /// names. Names in `models` may stand for models.
-///
-/// # Errors
-/// If a file cannot be read, no line is a run of the machine, or there are runs of one set-up alone.
 pub fn read(
     context: &Context<'_>,
     path: &Path,

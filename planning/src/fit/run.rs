@@ -26,7 +26,6 @@ pub struct Run {
     pub line: usize,
     /// A short description: model, devices, parallel degrees and precision.
     pub name: String,
-    /// The model.
     pub model: Transformer,
     /// The set-up.
     pub setup: Setup,

@@ -1,17 +1,7 @@
 //! Scales of the efficiencies of a machine that a few iterations determine.
 
 use plan::fit::Parameter;
-use plan::{Efficiency, Machine};
-
-/// An efficiency of a machine file.
-pub struct Share {
-    /// Its key in the table `[efficiency]`.
-    pub key: &'static str,
-    /// The largest value that a file may have.
-    pub most: f64,
-    /// Its field.
-    pub field: fn(&mut Efficiency) -> &mut f64,
-}
+use plan::{Machine, Rate};
 
 /// Efficiencies that are fitted together, by one factor.
 pub struct Scale {
@@ -21,49 +11,28 @@ pub struct Scale {
     /// limits, clocks and software in compute speed, more in the layout and sharing of their links, and
     /// most in other traffic on the network while gradients are exchanged.
     sigma: f64,
-    /// The efficiencies.
-    pub shares: &'static [Share],
+    /// Keys of the efficiencies.
+    keys: &'static [&'static str],
 }
 
-const fn share(key: &'static str, most: f64, field: fn(&mut Efficiency) -> &mut f64) -> Share {
-    Share { key, most, field }
+impl Scale {
+    /// The rates that are fitted together.
+    pub fn rates(&self) -> impl Iterator<Item = &'static Rate> {
+        self.keys.iter().filter_map(|key| Rate::named(key))
+    }
 }
 
 /// The fitted scales. More than these cannot be separated by a few iterations. Ratios to counted bytes
 /// may be above 1, shares of rates may not.
 pub const SCALES: [Scale; 3] = [
-    Scale {
-        name: "products and memory",
-        sigma: 0.2,
-        shares: &[
-            share("power", RATIO, |rates| &mut rates.power),
-            share("memory", 1.0, |rates| &mut rates.memory),
-        ],
-    },
+    Scale { name: "products and memory", sigma: 0.2, keys: &["power", "memory"] },
     Scale {
         name: "links",
         sigma: 0.3,
-        shares: &[
-            share("link", 1.0, |rates| &mut rates.link),
-            share("tensor-network", 1.0, |rates| &mut rates.tensor_network),
-            share("hop", 1.0, |rates| &mut rates.hop),
-            share("expert-link", RATIO, |rates| &mut rates.expert_link),
-            share("expert-network", RATIO, |rates| &mut rates.expert_network),
-        ],
+        keys: &["link", "tensor-network", "hop", "expert-link", "expert-network"],
     },
-    Scale {
-        name: "exchange of gradients",
-        sigma: 0.5,
-        shares: &[
-            share("ring", 1.0, |rates| &mut rates.ring),
-            share("expert-ring", RATIO, |rates| &mut rates.expert_ring),
-        ],
-    },
+    Scale { name: "exchange of gradients", sigma: 0.5, keys: &["ring", "expert-ring"] },
 ];
-
-/// The largest ratio, and the least share of anything, in a machine's file.
-const RATIO: f64 = 1e3;
-const LEAST: f64 = 1e-3;
 
 /// [`SCALES`] as constants of a fit: each has the prior 1, which is the machine as it is.
 #[must_use]
@@ -79,9 +48,10 @@ pub fn parameters() -> Vec<Parameter> {
 pub fn scaled(machine: &Machine, factors: &[f64]) -> Machine {
     let mut machine = machine.clone();
     for (scale, factor) in SCALES.iter().zip(factors) {
-        for share in scale.shares {
-            let value = (share.field)(&mut machine.efficiency);
-            *value = (*value * factor).clamp(LEAST, share.most);
+        for rate in scale.rates() {
+            let value = (rate.field)(&mut machine.efficiency);
+            let [least, most] = rate.form.range();
+            *value = (*value * factor).clamp(least, most);
         }
     }
     machine

@@ -26,7 +26,6 @@ pub struct Launched<'a> {
     pub words: &'a [String],
     /// Its working directory.
     pub folder: &'a Path,
-    /// Its environment.
     pub environment: &'a BTreeMap<String, String>,
     /// GPUs of a node and nodes, where it does not say them.
     pub gpus_per_node: u64,
@@ -155,9 +154,6 @@ fn slots(script: &Source<'_>, path: &Path) -> Option<u64> {
 }
 
 /// The question of `launch`, which a run of the script `path` recorded.
-///
-/// # Errors
-/// If it starts a trainer that is not read, or does not say what a question needs.
 pub fn of_launch(
     context: &Context<'_>,
     path: &Path,

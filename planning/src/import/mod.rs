@@ -108,9 +108,6 @@ impl Imported {
     }
 
     /// The question as a file, with the notes in front.
-    ///
-    /// # Errors
-    /// If it cannot be written down.
     pub fn to_toml(&self) -> Result<String, String> {
         with_notes(self.notes.iter().cloned().chain(self.left_out_in_words()), &self.document)
     }
@@ -216,9 +213,6 @@ impl Asked {
     }
 
     /// The question as a file, with the notes in front.
-    ///
-    /// # Errors
-    /// If it cannot be written down.
     pub fn to_toml(&self) -> Result<String, String> {
         match self {
             Self::Plan(plan) => plan.to_toml(),
@@ -228,9 +222,6 @@ impl Asked {
 }
 
 /// Reads the script, the log or the configuration in `path`.
-///
-/// # Errors
-/// If it cannot be read, is of no known kind, or lacks what a question needs.
 pub fn read(context: &Context<'_>, path: &Path, given: &Given) -> Result<Asked, Diagnostic> {
     let bytes = context.read_bytes(path, MOST_BYTES)?;
     let text = String::from_utf8_lossy(&bytes);
@@ -254,9 +245,6 @@ fn looked_at<'a>(context: &'a Context<'a>, path: &'a Path, text: &'a str) -> Sou
 
 /// The step of reinforcement learning that the launch script or the log `path` of verl runs; the bytes of any other
 /// file, which may be a pipe.
-///
-/// # Errors
-/// If the file cannot be read, or has a setting that cannot be used.
 pub fn read_step(
     context: &Context<'_>,
     path: &Path,
@@ -274,9 +262,6 @@ pub fn read_step(
 }
 
 /// The run that the file `path` describes: a question of the planner, or a file that [`read`] reads.
-///
-/// # Errors
-/// If the file cannot be read, or is neither.
 pub fn read_run(context: &Context<'_>, path: &Path, given: &Given) -> Result<Imported, Diagnostic> {
     let bytes = context.read_bytes(path, MOST_BYTES)?;
     let text = String::from_utf8_lossy(&bytes);
@@ -297,9 +282,6 @@ pub fn read_run(context: &Context<'_>, path: &Path, given: &Given) -> Result<Imp
 }
 
 /// The log `path`, of `tokens` of each device a step.
-///
-/// # Errors
-/// If the file cannot be read.
 pub fn read_log(context: &Context<'_>, path: &Path, tokens: f64) -> Result<Log, Diagnostic> {
     let bytes = context.read_bytes(path, MOST_BYTES)?;
     Ok(Log::of(&String::from_utf8_lossy(&bytes), tokens))
@@ -307,9 +289,6 @@ pub fn read_log(context: &Context<'_>, path: &Path, tokens: f64) -> Result<Log, 
 
 /// The log `path` of the run `script`, and its run by the configuration that its framework has printed, with a note on
 /// each contradiction; `None` if there is none. The file is read once.
-///
-/// # Errors
-/// If the file or that configuration cannot be read.
 pub fn read_log_of(
     context: &Context<'_>,
     path: &Path,
@@ -340,9 +319,6 @@ pub fn read_log_of(
 }
 
 /// The text of `path`, if it is a launch script with arguments of Megatron-LM.
-///
-/// # Errors
-/// If the file cannot be read.
 pub fn script(context: &Context<'_>, path: &Path) -> Result<Option<String>, Diagnostic> {
     let bytes = context.read_bytes(path, MOST_BYTES)?;
     let text = String::from_utf8(bytes).ok();
@@ -350,9 +326,6 @@ pub fn script(context: &Context<'_>, path: &Path) -> Result<Option<String>, Diag
 }
 
 /// The question of the `text` in `path`.
-///
-/// # Errors
-/// Those of [`read`].
 pub fn of_text(
     context: &Context<'_>,
     path: &Path,

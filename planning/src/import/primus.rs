@@ -258,9 +258,6 @@ fn merge(under: &mut Value, over: Value) {
 }
 
 /// `value` with the variables of the environment in it, `${NAME}` or `${NAME:default}`, as the caller gives them.
-///
-/// # Errors
-/// The name of one that has neither a value nor a default.
 fn resolved(value: &Value, given: &Given) -> Result<Value, String> {
     Ok(match value {
         Value::String(text) if text.contains("${") => {

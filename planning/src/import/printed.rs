@@ -49,9 +49,6 @@ pub(super) struct Printed {
 
 impl Printed {
     /// Its keys.
-    ///
-    /// # Errors
-    /// If they are not read, or not all there.
     pub(super) fn tree(&self, source: &Source<'_>) -> Result<&Value, Diagnostic> {
         self.tree.as_ref().map_err(|why| source.wrong(why).with_help(WHOLE))
     }

@@ -342,7 +342,6 @@ fn of_torchtitan(
     Ok(imported)
 }
 
-/// All classes in `tree`.
 fn classes_in(tree: &Tree, depth: usize, found: &mut Vec<String>) {
     found.extend(tree.get("class").and_then(Tree::as_str).map(str::to_owned));
     let fields = tree.as_object().into_iter().flat_map(Map::values);

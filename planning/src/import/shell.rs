@@ -80,9 +80,6 @@ fn plain(text: &str) -> String {
 
 /// Reads `text`, where `given` has values of variables that win over the script's own, and `beside` the texts of files
 /// that lie beside it.
-///
-/// # Errors
-/// If its values grow beyond all bounds, or it has no form that bash reads.
 pub(super) fn read(
     text: &str,
     given: &BTreeMap<String, String>,

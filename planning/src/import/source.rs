@@ -60,9 +60,6 @@ impl<'a> Source<'a> {
     }
 
     /// The tree of the YAML file `name` in the folder `folder`. `None` if there is none.
-    ///
-    /// # Errors
-    /// If it is not YAML.
     pub(super) fn beside(&self, folder: &Path, name: &str) -> Result<Option<Value>, Diagnostic> {
         let path = folder.join(name);
         let ends = |ending| name.ends_with(ending);
@@ -115,9 +112,6 @@ impl<'a> Source<'a> {
     }
 
     /// The model that the caller names.
-    ///
-    /// # Errors
-    /// If it is not known.
     pub(super) fn given_model(&self, given: &Given) -> Result<Option<SizesDocument>, Diagnostic> {
         let Some(name) = &given.model else { return Ok(None) };
         let unknown = || {
@@ -134,9 +128,6 @@ impl<'a> Source<'a> {
     }
 
     /// The question that `read` makes of `arguments` and a model: that which the caller gives, or the `base`.
-    ///
-    /// # Errors
-    /// If the given model is not known, or an argument is wrong.
     pub(super) fn question_of(
         &self,
         arguments: &Arguments,

@@ -61,9 +61,6 @@ pub fn is_log(content: &[u8]) -> bool {
 }
 
 /// The times in the log `text` of the file at `path`: of several runs in it the last one with timers.
-///
-/// # Errors
-/// If it has no times of all stages; with the line and the cure.
 pub fn of_log(path: &Path, text: &str) -> Result<StageTimes, Diagnostic> {
     let mut reader = Reader { path, text, run: Run::default(), known: None };
     let mut at = 0;

@@ -124,9 +124,6 @@ impl Step {
     }
 
     /// The question as a file, with the notes in front.
-    ///
-    /// # Errors
-    /// If it cannot be written down.
     pub fn to_toml(&self) -> Result<String, String> {
         with_notes(self.notes(|_| false), &self.keys)
     }

@@ -13,9 +13,6 @@ const MOST_BYTES: usize = 16 << 20;
 const OF_A_PART: usize = 64;
 
 /// The first document of `text`.
-///
-/// # Errors
-/// If it is not YAML, nests too deeply, or its aliases make too much of it.
 pub(super) fn parse(text: &str) -> Result<Value, String> {
     let mut tree = Tree::default();
     for event in Parser::new_from_str(text) {

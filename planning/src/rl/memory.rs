@@ -29,7 +29,6 @@ pub struct TrainingSetup {
 }
 
 impl TrainingSetup {
-    /// The machine.
     #[must_use]
     pub fn machine(&self) -> &Machine {
         &self.cluster.parts[0].0

@@ -33,7 +33,6 @@ const fn passes(keys: &RlKeys) -> [f64; 3] {
 
 /// The steps of a question, and what was assumed.
 pub struct Asked {
-    /// The steps.
     pub steps: Steps,
     /// What an engine holds, and how fast it is.
     pub engine: EngineFacts,
@@ -54,9 +53,6 @@ pub struct Asked {
 }
 
 /// The question that `keys` ask, whole and checked.
-///
-/// # Errors
-/// If keys contradict each other, a file makes no sense, or the model does not fit the engines.
 pub fn asked(context: &Context<'_>, keys: &RlKeys) -> Result<Asked, Diagnostic> {
     let missing = |key: &str, cure: &str| {
         Diagnostic::new(format!("--{key} is missing")).with_help(cure).about(key)

@@ -75,9 +75,6 @@ impl From<ResidentDocument> for Resident {
 
 impl TrainerProfile {
     /// Reads the file form.
-    ///
-    /// # Errors
-    /// Anything that is not a trainer's profile of this version, with its place in `text`.
     pub(crate) fn parse(text: &str) -> Result<Self, ProfileError> {
         let document: Document = toml::from_str(text).map_err(|error| ProfileError {
             message: error.message().to_owned(),

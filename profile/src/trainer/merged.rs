@@ -6,9 +6,6 @@ use crate::quantity::Quantity;
 impl TrainerProfile {
     /// The profile of the pooled samples of this profile and `others`, such as of a schedule whose backwards are split and
     /// of one in which they are whole. Machine, microbatches and sizes are those of the first in which they are known.
-    ///
-    /// # Errors
-    /// [`RecordedError::Differ`] if the chunks of another profile are not those of this one.
     pub fn merged(self, others: Vec<Self>) -> Result<Self, RecordedError> {
         others.into_iter().try_fold(self, Self::merged_with)
     }

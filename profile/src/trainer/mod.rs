@@ -171,9 +171,6 @@ impl TrainerProfile {
     /// The costs of a pipeline of `shape`, whose chunks are those of the profile or several of them
     /// each. Where no whole backward was recorded, BW takes B + W; where nothing else was, `unsplit` says what B
     /// and W take.
-    ///
-    /// # Errors
-    /// Chunks that are not put together of the recorded ones; passes that were not recorded.
     pub fn costs(&self, shape: Shape, unsplit: Unsplit) -> Result<TrainerCosts, TrainerError> {
         let (recorded, asked) = (self.chunks.len(), usize::from(shape.chunks()));
         if !recorded.is_multiple_of(asked) {

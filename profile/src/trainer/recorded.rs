@@ -41,7 +41,6 @@ pub enum RecordedError {
     Missing {
         /// The kind of pass.
         kind: &'static str,
-        /// The chunk.
         chunk: usize,
     },
     /// Passes of which a profile knows nothing.
@@ -55,7 +54,6 @@ pub enum RecordedError {
     Footprints {
         /// Sizes.
         given: usize,
-        /// Chunks.
         chunks: usize,
     },
     /// Times of whole backwards for another number of chunks.
@@ -63,7 +61,6 @@ pub enum RecordedError {
     WholeBackwards {
         /// Chunks with such times.
         given: usize,
-        /// Chunks.
         chunks: usize,
     },
     /// Profiles of other pipelines.
@@ -114,9 +111,6 @@ impl TrainerProfile {
     /// A pass could begin when its stage was free and its values were there: its delay after that
     /// is overhead. A hop is sampled where the stage waited for it longer than the overhead of a pass:
     /// an earlier arrival is seen only after that overhead.
-    ///
-    /// # Errors
-    /// Passes that never ran alone, and sizes that are not of this schedule.
     pub fn recorded(
         schedule: &Schedule,
         steps: &[Step],
@@ -161,9 +155,6 @@ impl TrainerProfile {
 
     /// The profile of passes that were timed by stage alone: of each stage F and the whole backward of one of its
     /// chunks, which are taken to be alike, in nanoseconds.
-    ///
-    /// # Errors
-    /// A stage without a time.
     pub fn timed(
         shape: Shape,
         placement: Placement,

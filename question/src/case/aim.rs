@@ -32,9 +32,6 @@ pub enum Aim {
 }
 
 /// Checks that `setting` has no noise, which a time without noise leaves out.
-///
-/// # Errors
-/// At the first key of it.
 pub fn check_noise_free(scenario: &Scenario, setting: &Setting) -> Result<(), Diagnostic> {
     let Some(key) = setting.keys.given().find(|key| CHANGING.contains(key)) else { return Ok(()) };
     let message =
@@ -56,9 +53,6 @@ pub fn objective_under_noise(setting: &Setting) -> Objective {
 }
 
 /// Checks that `setting` has noise, and enough replicas for `statistic`.
-///
-/// # Errors
-/// If it has not.
 pub fn check_under_noise(
     scenario: &Scenario,
     setting: &Setting,
@@ -148,9 +142,6 @@ pub(super) fn needs_hardware() -> Diagnostic {
 }
 
 /// Checks that `setting` has hardware if `figure` is one of a run on it alone.
-///
-/// # Errors
-/// If it has none.
 pub fn check_figure(setting: &Setting, figure: Option<Figure>) -> Result<(), Diagnostic> {
     match figure {
         Some(Figure::Step) if !is_on_hardware(setting) => Err(needs_hardware()),

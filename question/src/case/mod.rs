@@ -102,9 +102,6 @@ impl Case {
 
     /// `order` with everything that the question adds to an order: recomputation, copies to the host, and collectives
     /// of parameters.
-    ///
-    /// # Errors
-    /// If the order does not fit the problem.
     pub fn prepared(&self, order: Schedule) -> Result<Schedule, Fault> {
         let costs = self.problem.costs();
         let order = order.recomputing(|chunk| costs.recompute(chunk).is_some())?;
@@ -157,9 +154,6 @@ pub fn case(
 }
 
 /// The case of `setting` with an order of passes that was found for it, whose chunks have the `placement` asked for.
-///
-/// # Errors
-/// Those of [`case`].
 pub fn case_of_order(
     context: &Context<'_>,
     scenario: &Scenario,

@@ -65,10 +65,6 @@ struct Asked<'a> {
 }
 
 /// Searches the best order for `setting`. Keys [`beyond`](super::beyond) the search are left out.
-///
-/// # Errors
-/// If the question is wrong, has no order under its limit, has noise where none is asked for or none where it is, or
-/// no hardware for a figure.
 pub fn search(
     context: &Context<'_>,
     scenario: &Scenario,
@@ -263,9 +259,6 @@ pub fn ignored(setting: &Setting, placement: Option<Placement>) -> Vec<String> {
 
 /// The instance whose orders are searched for `setting`, by its times where no link is shared, nothing runs beside
 /// passes, and all microbatches have the mean work.
-///
-/// # Errors
-/// If the question is wrong, or too large for the memory there is.
 pub fn searchable(
     context: &Context<'_>,
     scenario: &Scenario,

@@ -116,9 +116,6 @@ words! {
 
 impl EncoderKeys {
     /// The keys of the file at `path`.
-    ///
-    /// # Errors
-    /// If the file cannot be read, or has other keys.
     pub fn read(context: &Context<'_>, path: &Path) -> Result<Self, Diagnostic> {
         let file: Self = file::read(context, path, InputKind::Encoder)?;
         let machine = file.machine.map(|name| file::machine_beside(context, path, name));

@@ -68,9 +68,6 @@ keys! {
 
 impl FailureKeys {
     /// The keys of the file at `path`.
-    ///
-    /// # Errors
-    /// If the file cannot be read, has other keys, or a number outside the range of its key.
     pub fn read(context: &Context<'_>, path: &Path) -> Result<Self, Diagnostic> {
         file::read(context, path, InputKind::Failures)
     }

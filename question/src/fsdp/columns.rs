@@ -12,9 +12,6 @@ use crate::host::Context;
 
 /// The names of the columns of the file at `path`: its header in CSV, the keys of its first row in JSONL, its schema
 /// in Parquet. None of a plain list of numbers.
-///
-/// # Errors
-/// If it cannot be read, or is not what its ending promises.
 pub fn columns(context: &Context<'_>, path: &Path) -> Result<Vec<String>, Diagnostic> {
     let unreadable = |cause: String| Diagnostic::unreadable(path, &cause);
     match Form::of(path) {

@@ -98,9 +98,6 @@ keys! {
 
 impl FsdpKeys {
     /// The keys of the file at `path`, whose paths are relative to its folder.
-    ///
-    /// # Errors
-    /// If the file cannot be read, or has other keys.
     pub fn read(context: &Context<'_>, path: &Path) -> Result<Self, Diagnostic> {
         let mut keys: Self = file::read(context, path, InputKind::Fsdp)?;
         keys.machine = keys.machine.map(|name| file::machine_beside(context, path, name));

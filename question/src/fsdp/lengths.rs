@@ -51,9 +51,6 @@ impl Form {
 
 impl LengthsKey {
     /// The lengths; reads their file.
-    ///
-    /// # Errors
-    /// If the file cannot be read, or holds something else.
     pub fn read(&self, context: &Context<'_>) -> Result<Lengths, Diagnostic> {
         let made = match self {
             Self::Known(lengths, _) => return Ok(lengths.clone()),

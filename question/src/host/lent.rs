@@ -13,9 +13,6 @@ use crate::diagnostic::Diagnostic;
 /// work is silent, is never interrupted, and has no memory limit.
 pub trait Host: Sync {
     /// The content of the file at `path`, of at most `at_most` bytes.
-    ///
-    /// # Errors
-    /// If there is no such file, it cannot be read, or it is larger.
     fn read(&self, path: &Path, at_most: u64) -> Result<Vec<u8>, ReadError>;
 
     /// Whether there is a file at `path`.

@@ -71,9 +71,6 @@ pub trait Value: Formed + Sized {
     const IS_SIGNED: bool = false;
 
     /// The value that is written so.
-    ///
-    /// # Errors
-    /// If it is none of the type: why.
     fn read(plain: Plain) -> Result<Self, String>;
 
     /// The value as it is written.
@@ -94,9 +91,6 @@ pub trait Field {
     fn clear(&mut self);
 
     /// Takes a value; a list takes it behind the others.
-    ///
-    /// # Errors
-    /// If it is none of the type: why.
     fn put(&mut self, plain: Plain) -> Result<(), String>;
 
     /// All values.

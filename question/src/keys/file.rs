@@ -14,9 +14,6 @@ use crate::kinds::{self, InputKind};
 pub const MAX_QUESTION: u64 = 1 << 20;
 
 /// The keys of the file at `path`, a question of the kind `kind`.
-///
-/// # Errors
-/// If the file cannot be read, has other keys, or a number outside the range of its key.
 pub fn read<T: Set + DeserializeOwned>(
     context: &Context<'_>,
     path: &Path,
@@ -42,9 +39,6 @@ pub(crate) fn of_text<T: Set + DeserializeOwned>(
 }
 
 /// Refuses numbers of `keys` outside the ranges of their rows, which flags cannot have.
-///
-/// # Errors
-/// If there is one.
 pub fn check_ranges<T: Set>(keys: &T) -> Result<(), Diagnostic> {
     for (row, field) in T::rows().into_iter().zip(keys.fields()) {
         let Some((least, most)) = row.range else { continue };

@@ -58,9 +58,6 @@ impl<T: Set> Flags<T> {
     }
 
     /// `keys` with the values of the flags in place of theirs.
-    ///
-    /// # Errors
-    /// None for flags that were parsed: their values are those of the keys.
     pub fn over(self, mut keys: T) -> Result<T, Diagnostic> {
         let mut fields = keys.fields_mut();
         for (at, values) in self.given {

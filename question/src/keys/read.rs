@@ -28,9 +28,6 @@ pub(crate) fn read<T: DeserializeOwned>(all: Object) -> Result<T, serde_json::Er
 }
 
 /// Reads one value by its `FromStr`, of a key that can be left out.
-///
-/// # Errors
-/// If it is not text, or none of that form.
 pub fn text<'de, D: Deserializer<'de>, T>(from: D) -> Result<Option<T>, D::Error>
 where
     T: FromStr<Err: fmt::Display>,
@@ -148,9 +145,6 @@ impl Visitor<'_> for Name<'_> {
 }
 
 /// Reads a list; a single value is a list of one.
-///
-/// # Errors
-/// If a value is none of the type.
 pub fn list<'de, D: Deserializer<'de>, T: Value>(from: D) -> Result<Vec<T>, D::Error> {
     let mut list = Vec::new();
     Values { kind: T::KIND, lists: Lists::OfValues, field: &mut list }.deserialize(from)?;
@@ -158,9 +152,6 @@ pub fn list<'de, D: Deserializer<'de>, T: Value>(from: D) -> Result<Vec<T>, D::E
 }
 
 /// The same, where the list can be left out.
-///
-/// # Errors
-/// If a value is none of the type.
 pub fn optional_list<'de, D: Deserializer<'de>, T: Value>(
     from: D,
 ) -> Result<Option<Vec<T>>, D::Error> {

@@ -39,9 +39,6 @@ pub struct SplitJson {
 
 impl Split {
     /// The split that `keys` ask for, if they give B and W only together.
-    ///
-    /// # Errors
-    /// If a profile that they name cannot be read.
     pub fn of(context: &Context<'_>, keys: &Keys) -> Result<Option<Self>, Diagnostic> {
         if keys.backward.is_none() || is_own(keys) {
             return Ok(None);
@@ -120,9 +117,6 @@ pub(crate) fn is_own(keys: &Keys) -> bool {
 }
 
 /// Gives `setting` B and W where it has only both together.
-///
-/// # Errors
-/// If it has one of them apart.
 pub(super) fn resolve(
     context: &Context<'_>,
     scenario: &Scenario,

@@ -14,9 +14,6 @@ pub(super) fn layers(keys: &Keys) -> &[u64] {
 
 /// Gives `setting` the stages, or the chunks of a stage, that follow from its layout: a stage for each chunk
 /// where it has neither.
-///
-/// # Errors
-/// If the layout is for another number, or a key has no meaning beside it.
 pub(super) fn resolve(scenario: &Scenario, setting: &mut Setting) -> Result<(), Diagnostic> {
     let keys = &setting.keys;
     let Some(layout) = keys.layout.clone() else { return Ok(()) };

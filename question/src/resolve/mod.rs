@@ -42,9 +42,6 @@ use crate::values::passes::Recomputed;
 
 impl Scenario {
     /// The scenario in `file`, or an empty one, with `flags` overriding its keys.
-    ///
-    /// # Errors
-    /// If the file cannot be read or understood, or B and W are given both together and apart.
     pub fn asked(
         context: &Context<'_>,
         file: Option<&Path>,
@@ -57,9 +54,6 @@ impl Scenario {
     }
 
     /// The same questions with `flags` overriding their keys, ready to be answered.
-    ///
-    /// # Errors
-    /// If B and W are given both together and apart, or a layout does not fit.
     pub fn with(mut self, context: &Context<'_>, flags: &Keys) -> Result<Self, Diagnostic> {
         for setting in &mut self.settings {
             setting.overrule(flags.clone());
@@ -74,9 +68,6 @@ impl Scenario {
 }
 
 /// Gives `setting` what follows from its layout, and B and W where it has only both together.
-///
-/// # Errors
-/// If B and W are given both together and apart, or a layout does not fit.
 pub(crate) fn resolve(
     context: &Context<'_>,
     scenario: &Scenario,
@@ -116,9 +107,6 @@ pub(crate) struct Resolved {
 
 impl Resolved {
     /// Resolves the keys of `setting` for the schedule of `rule`.
-    ///
-    /// # Errors
-    /// At the first key that is missing, invalid or in conflict with another.
     pub(crate) fn of(
         context: &Context<'_>,
         scenario: &Scenario,

@@ -25,9 +25,6 @@ pub(crate) struct Pipeline {
 
 impl Pipeline {
     /// The pipeline that `rule` orders for `setting`.
-    ///
-    /// # Errors
-    /// If there is no such pipeline, or a written schedule or a layout is for another one.
     pub(crate) fn of(
         scenario: &Scenario,
         setting: &Setting,

@@ -64,9 +64,6 @@ pub fn of(context: &Context<'_>, keys: &Keys) -> Result<Option<Arc<AnyProfile>>,
 }
 
 /// The profile of a machine that `setting` names, if it names one.
-///
-/// # Errors
-/// If it cannot be read, or is the profile of a trainer.
 pub fn of_machine(
     context: &Context<'_>,
     scenario: &Scenario,

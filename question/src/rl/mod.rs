@@ -133,9 +133,6 @@ keys! {
 
 impl RlKeys {
     /// The keys in `text`, the file at `path`, whose paths are relative to its folder.
-    ///
-    /// # Errors
-    /// If it has other keys.
     pub fn of_text(context: &Context<'_>, path: &Path, text: &str) -> Result<Self, Diagnostic> {
         let mut keys: Self = file::of_text(context, path, text, InputKind::Rl)?;
         keys.machine = keys.machine.map(|name| file::machine_beside(context, path, name));

@@ -128,9 +128,6 @@ pub struct CostKey {
 
 impl CostKey {
     /// Quadratic costs of `a` and `b` seconds, as a formula gives them.
-    ///
-    /// # Errors
-    /// As [`CostModel::quadratic`].
     pub fn quadratic(a: f64, b: f64) -> Result<Self, FsdpError> {
         let model = CostModel::quadratic(a, b)?;
         Ok(Self { model, written: format!("quadratic:{a:.6},{b:.6}") })

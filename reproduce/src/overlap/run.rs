@@ -59,7 +59,6 @@ pub(super) struct Modelled<'a> {
 pub(super) enum Sharing {
     /// One after the other.
     Apart,
-    /// In pairs.
     Pairs(Weights, Contention),
 }
 
@@ -217,7 +216,6 @@ impl Modelled<'_> {
     }
 }
 
-/// A time in seconds.
 #[allow(clippy::cast_precision_loss)] // Steps are far below 2^53 ns.
 pub(super) fn seconds(time: Nanos) -> f64 {
     time.0 as f64 / 1e9

@@ -15,9 +15,6 @@ use crate::guard::guarded;
 const NAME: &str = "of these numbers";
 
 /// The numbers of `column` in the Parquet file `content`, of at most `most` rows. None of them may be absent.
-///
-/// # Errors
-/// If it is no such file, has no such column or more rows, or the column holds anything else.
 pub fn whole_numbers(content: Vec<u8>, column: &str, most: usize) -> Result<Vec<i64>, TraceError> {
     let content = Bytes::from(content);
     guarded(|| decode(&content, column, most)).unwrap_or_else(|what| Err(TraceError::Damaged(what)))

@@ -38,9 +38,6 @@ pub(super) struct Pages {
 
 impl Pages {
     /// The pages of `column` in the file `content`, of a row group of `rows` rows.
-    ///
-    /// # Errors
-    /// If they cannot lie where the column says, or are compressed in a way that is not read.
     pub(super) fn new(content: &Bytes, column: &ColumnChunkMetaData, rows: usize) -> Result<Self> {
         let name = column.column_path().string();
         let codec = match column.compression() {
@@ -66,7 +63,6 @@ impl Pages {
         ParquetError::General(format!("column {}: {what}", self.name))
     }
 
-    /// `bytes` decompressed.
     fn decompressed(&self, bytes: &Bytes) -> Result<Bytes> {
         let length = match self.codec {
             Codec::Plain => return Ok(bytes.clone()),

@@ -44,7 +44,6 @@ pub(super) enum Entry {
     Message(Message),
 }
 
-/// The passes of `rank`.
 pub(super) fn of(observed: &mut Observed, rank: u32) -> Result<Passes, NotInferred> {
     let nodes = outermost(std::mem::take(&mut observed.nodes));
     if nodes.is_empty() {

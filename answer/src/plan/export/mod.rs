@@ -31,9 +31,6 @@ pub struct Exported {
 }
 
 /// The files of the plan to take or, where one set-up is asked for, of that set-up if it may fit.
-///
-/// # Errors
-/// If no plan is to be taken, or the set-up does not fit, with the cure.
 pub fn exported(planned: &Planned) -> Result<Exported, Diagnostic> {
     let (question, plan) = (&planned.question, to_export(planned)?);
     let runs = planned.runs(plan);

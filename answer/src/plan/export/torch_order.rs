@@ -21,7 +21,6 @@ pub(super) enum TorchOrder {
 }
 
 impl TorchOrder {
-    /// The order of `plan`.
     pub(super) fn of(plan: &Plan) -> Self {
         let setup = &plan.finalist.costed().setup;
         if setup.pipeline == 1 {

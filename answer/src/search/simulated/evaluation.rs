@@ -89,9 +89,6 @@ impl<'a> Simulator<'a> {
 
     /// Times of the step of `schedule` in replicas of `noise`, from replica 0 on, in nanoseconds; once `stop` returns
     /// true, of as many as have been timed by then.
-    ///
-    /// # Errors
-    /// That of a replica that has no result.
     pub(super) fn times(
         &self,
         schedule: &Schedule,

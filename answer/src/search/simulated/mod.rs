@@ -92,9 +92,6 @@ fn objective(goal: Goal, case: &Case) -> Objective {
 
 /// Searches the best order of a question, whose `left_out` keys no search of orders takes into account, from the earlier
 /// ones of other limits on, too.
-///
-/// # Errors
-/// If the question is wrong, has no order under its limit, or none that can be simulated.
 pub(super) fn row(asked: &Asked<'_>, left_out: Vec<&'static str>) -> Result<SearchRow, Diagnostic> {
     let Asked { context, scenario, keys, .. } = *asked;
     let stop = asked.stop();

@@ -115,7 +115,6 @@ pub struct GrowthRow {
     pub setting: Option<String>,
     /// Its name.
     pub schedule: String,
-    /// Its change.
     pub change: Change,
     /// Its figures, where both answers have them.
     pub figures: Vec<Figure>,

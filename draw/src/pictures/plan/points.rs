@@ -11,9 +11,6 @@ use question::Diagnostic;
 
 /// Days against dollars: a point for each plan, with its number, and a series for each cluster, or for
 /// each schedule where there is one cluster, in a picture of that `width`.
-///
-/// # Errors
-/// If there is no plan.
 pub fn svg(
     question: &Question,
     answer: &PlanAnswer,

@@ -72,9 +72,6 @@ pub fn check<'a>(
 }
 
 /// Draws `picture` of the rows of `grid`, which `csv` has with their names, in that `width`.
-///
-/// # Errors
-/// If the rows cannot be read, or the picture cannot be drawn.
 pub fn draw(
     context: &Context<'_>,
     grid: &Grid,

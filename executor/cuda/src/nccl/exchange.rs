@@ -39,9 +39,6 @@ pub enum P2pOp<E> {
 impl Peers {
     /// Joins the communicator `id` of `ranks` ranks, as `rank`, with the GPU of `cuda`. Waits for
     /// all ranks at most `timeout`, as do all later calls.
-    ///
-    /// # Errors
-    /// NCCL is missing, a rank did not come, or two of them have the same GPU.
     pub fn join<E: Element>(
         cuda: &Cuda<E>,
         id: [u8; UNIQUE_ID_BYTES],
@@ -89,9 +86,6 @@ impl<E: Element> Cuda<E> {
     /// Groups run in sequence. Two ranks must therefore post the transfers between them in the same
     /// order, and ranks must not wait in a cycle: as when every rank posts in the order of one list
     /// of all transfers, with those of one position in one group.
-    ///
-    /// # Errors
-    /// An error of NCCL, also of earlier groups; too little memory for the received tensors.
     pub fn exchange(
         &mut self,
         peers: &Peers,

@@ -55,7 +55,6 @@ pub fn links() -> Vec<LinkKind> {
     vec![LinkKind::Queue, LinkKind::Tcp, LinkKind::Copy]
 }
 
-/// One core.
 pub struct Core;
 
 impl Target for Core {

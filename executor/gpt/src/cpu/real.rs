@@ -119,7 +119,6 @@ pub(crate) fn sum_over<T: Real>(a: &[T], b: &[T], term: impl Fn(T, T) -> T) -> T
     lanes.into_iter().fold(rest_sum, |sum, lane| sum + lane)
 }
 
-/// The sum of `a`.
 #[inline]
 pub(crate) fn sum<T: Real>(a: &[T]) -> T {
     sum_over(a, a, |x, _| x)

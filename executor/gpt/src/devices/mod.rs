@@ -113,17 +113,11 @@ pub trait Devices: fmt::Debug {
     fn side_by_side(&self, stages: usize) -> usize;
 
     /// The host's overhead for `stages` stages of one process; `None` where passes run on the host.
-    ///
-    /// # Errors
-    /// An error of a device.
     fn overheads(&self, stages: usize) -> Result<Option<Overheads>, ExecutionError> {
         let _ = stages;
         Ok(None)
     }
 
     /// Runs the stages of this process.
-    ///
-    /// # Errors
-    /// An error of a device or the run.
     fn execute(&self, execution: &Execution) -> Result<Executed, ExecutionError>;
 }

@@ -47,7 +47,6 @@ pub struct Execution {
 /// A model in training.
 #[derive(Clone)]
 pub struct Task {
-    /// The model.
     pub model: Model,
     /// The data that it is trained on.
     pub batches: Arc<dyn Batches>,

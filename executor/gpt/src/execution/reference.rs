@@ -41,9 +41,6 @@ impl Check {
 /// Compares the measurements of a run of `plan` with the serial model of `task` on the kernels of
 /// `ops`: losses where they are known, and the gradients in `seen`, both within `tolerance`. `None`
 /// if it is `stopped`, which is polled before each step.
-///
-/// # Errors
-/// If there is too little memory for it.
 pub(super) fn check<O: Ops>(
     task: &Task,
     ops: O,

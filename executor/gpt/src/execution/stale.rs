@@ -14,9 +14,6 @@ use runtime::Updates;
 /// Compares the losses of all updates of a run of `plan`, and the gradients of the first, with the
 /// serial emulation of `task` on the kernels of `ops`, within `tolerance`. `None` if it is
 /// `stopped`, which is polled before each step.
-///
-/// # Errors
-/// If there is too little memory for it.
 pub(super) fn check<O: Ops>(
     task: &Task,
     updates: Updates,

@@ -41,9 +41,6 @@ pub struct StepTimes {
 
 /// Runs one device of `plan`, the rank of `rendezvous`, together with the other devices. Rank 0
 /// returns the measurements of all devices, other ranks `None`.
-///
-/// # Errors
-/// The first [`Failure`] of any device that this device has learned of.
 pub fn join(plan: &Plan, rendezvous: &Rendezvous) -> Result<Option<MeasuredRun>, Failure> {
     let devices = plan.devices();
     let settings = RendezvousSettings::without_stages(devices, plan.timeout, &plan.words());

@@ -16,7 +16,6 @@ pub enum Failure {
     /// A device error.
     #[error("device {rank}: {error}")]
     Device {
-        /// Its rank.
         rank: usize,
         /// The error that stopped it.
         error: DeviceError,
@@ -34,7 +33,6 @@ pub enum Failure {
     /// A disconnected device.
     #[error("device {rank} is lost: {what}")]
     Lost {
-        /// Its rank.
         rank: usize,
         /// The symptom.
         what: String,
@@ -42,7 +40,6 @@ pub enum Failure {
     /// A device that violated the protocol.
     #[error("device {rank} is out of order: {what}")]
     OutOfOrder {
-        /// Its rank.
         rank: usize,
         /// The violation.
         what: String,
@@ -62,7 +59,6 @@ pub enum Failure {
     /// A device that stopped and reported the reason.
     #[error("device {rank} stopped: {message}")]
     Elsewhere {
-        /// Its rank.
         rank: usize,
         /// The reason.
         message: String,
@@ -70,7 +66,6 @@ pub enum Failure {
     /// A thread that could not be started.
     #[error("device {rank} cannot start a thread: {message}")]
     Thread {
-        /// Its rank.
         rank: usize,
         /// The message of the system.
         message: String,

@@ -113,10 +113,6 @@ impl Plan {
     /// Trains `model` on `minibatches`, whose tokens and initial weights are drawn under `seed`.
     /// The sequence of the model is the longest sample. A device waits for another at most
     /// `timeout`.
-    ///
-    /// # Errors
-    /// Counts out of range, samples that are not in exactly one microbatch or that exceed the
-    /// model's sequence, and unequal numbers of microbatches with collectives.
     pub fn new(
         model: Model,
         minibatches: Vec<Minibatch>,
@@ -153,7 +149,6 @@ impl Plan {
         self.model.layers()
     }
 
-    /// The minibatches.
     #[must_use]
     pub fn minibatches(&self) -> &[Minibatch] {
         &self.minibatches

@@ -36,9 +36,6 @@ impl Exchange for Whole {
 }
 
 /// Computes all samples of `plan` in the order of their numbers, each as a microbatch of its own.
-///
-/// # Errors
-/// An error of a device; gradients that are too large.
 pub fn serial(plan: &Plan) -> Result<Serial, Failure> {
     let units = Units::new(plan.model, 1);
     let fail = |error| Failure::Device { rank: 0, error };

@@ -26,7 +26,6 @@ pub(crate) struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// The targets.
     pub(crate) fn targets(&self) -> Result<Vec<u32>, DeviceError> {
         Ok(self.batch()?.targets)
     }
@@ -68,7 +67,6 @@ pub(crate) type Entered<O> = (Buffer<<O as Ops>::Tensor>, Option<Buffer<<O as Op
 
 /// Activations that F keeps of the end of the model, in the last chunk.
 pub(crate) enum End<O: Ops> {
-    /// Of the head.
     Head(HeadForwarded<O>),
     /// Of the final layer norm alone, where the output layer is in shards.
     Norm(Normed<O>),

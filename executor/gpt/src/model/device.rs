@@ -140,9 +140,6 @@ impl<O: Ops> Device<O> {
     }
 
     /// A tensor of `len` elements, of unspecified content.
-    ///
-    /// # Errors
-    /// As [`Ops::tensor`].
     pub fn tensor(&mut self, len: usize) -> Result<Buffer<O::Tensor>, DeviceError> {
         let data = self.ops.tensor(len)?;
         Ok(self.adopt(data, len))
@@ -163,9 +160,6 @@ impl<O: Ops> Device<O> {
     }
 
     /// Token numbers, copied to the device.
-    ///
-    /// # Errors
-    /// As [`Ops::tokens`].
     pub fn tokens(&mut self, tokens: &[u32]) -> Result<Buffer<O::Tokens>, DeviceError> {
         let data = self.ops.tokens(tokens)?;
         Ok(self.counted(data, tokens.len() * TOKEN_BYTES))

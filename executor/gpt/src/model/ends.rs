@@ -41,9 +41,6 @@ impl Embedding {
     }
 
     /// The input of the first layer.
-    ///
-    /// # Errors
-    /// An error of the device.
     pub fn forward<O: Ops>(
         self,
         device: &mut Device<O>,
@@ -71,9 +68,6 @@ impl Embedding {
 
     /// Accumulates the gradients of both tables. A part of B: there is no product, so W need not
     /// keep `dy`.
-    ///
-    /// # Errors
-    /// An error of the device.
     pub fn backward<O: Ops>(
         self,
         device: &mut Device<O>,
@@ -156,9 +150,6 @@ impl Head {
     }
 
     /// Adds `scale` times the cross entropy of all tokens to `loss`.
-    ///
-    /// # Errors
-    /// An error of the device.
     pub fn forward<O: Ops>(
         self,
         device: &mut Device<O>,
@@ -175,9 +166,6 @@ impl Head {
     }
 
     /// The activations that [`Head::forward`] keeps, without the loss: recomputed by R.
-    ///
-    /// # Errors
-    /// An error of the device.
     pub fn activations<O: Ops>(
         self,
         device: &mut Device<O>,
@@ -192,9 +180,6 @@ impl Head {
     }
 
     /// The gradient of x.
-    ///
-    /// # Errors
-    /// An error of the device.
     pub fn backward_input<O: Ops>(
         self,
         device: &mut Device<O>,
@@ -212,9 +197,6 @@ impl Head {
     }
 
     /// Accumulates the gradient of W.
-    ///
-    /// # Errors
-    /// An error of the device.
     pub fn backward_weight<O: Ops>(
         self,
         device: &mut Device<O>,

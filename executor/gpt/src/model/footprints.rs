@@ -17,9 +17,6 @@ use runtime::Plan;
 /// until B, and (h + vocabulary) elements per token until W. Where the vocabulary is in shards, the last
 /// chunk keeps of these the input of the layer norm, mean and rstd alone, and every shard keeps from S to
 /// T its targets and (h + tokens of the shard + 3) elements per token.
-///
-/// # Errors
-/// Fewer layers than chunks.
 pub fn footprints(
     model: Model,
     shape: Shape,
@@ -45,9 +42,6 @@ fn shards_held(model: Model, shape: Shape, element_bytes: usize) -> Result<Vec<B
 
 /// The bytes that F of every chunk of `model` keeps of one microbatch where a part of it is
 /// recomputed, by `parts`; `None` where it keeps all activations.
-///
-/// # Errors
-/// Fewer layers than chunks.
 pub fn kept(
     model: Model,
     shape: Shape,
@@ -70,9 +64,6 @@ pub fn kept(
 /// only. Where another stage holds the same weights: three host copies of their gradients, to read,
 /// send and receive. A segment is counted as if it attended to all of its sequence, and with the
 /// gradients of its keys and values.
-///
-/// # Errors
-/// Fewer layers than chunks.
 pub fn needs(
     model: Model,
     plan: &Plan,
@@ -126,9 +117,6 @@ fn parameter_bytes(element_bytes: usize, undo: Undo) -> u64 {
 
 /// The bytes that the serial reference of `model` needs ([`crate::Reference`]): one microbatch at a
 /// time, in one chunk.
-///
-/// # Errors
-/// None for a model that exists.
 pub fn reference_needs(model: Model, element_bytes: usize) -> Result<Bytes, ModelError> {
     let Ok(whole) = Shape::new(1, 1, 1) else { return Ok(Bytes(0)) };
     let held = footprints(model, whole, element_bytes)?.of(0).until_backward.0;

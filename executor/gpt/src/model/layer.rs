@@ -156,9 +156,6 @@ impl Layer {
     }
 
     /// F: y from x, both `[tokens, hidden]`.
-    ///
-    /// # Errors
-    /// An error of the device.
     pub fn forward<O: Ops>(
         &self,
         device: &mut Device<O>,
@@ -204,9 +201,6 @@ impl Layer {
     }
 
     /// Recomputes the attention weights that were discarded.
-    ///
-    /// # Errors
-    /// An error of the device.
     pub fn recompute_attention<O: Ops>(
         &self,
         device: &mut Device<O>,
@@ -219,9 +213,6 @@ impl Layer {
     }
 
     /// B: the gradient of x from that of y; accumulates the gradients of the layer norms' weights.
-    ///
-    /// # Errors
-    /// An error of the device.
     pub fn backward_input<O: Ops>(
         &self,
         device: &mut Device<O>,
@@ -274,9 +265,6 @@ impl Layer {
     }
 
     /// W: accumulates the gradients of the linears.
-    ///
-    /// # Errors
-    /// An error of the device.
     pub fn backward_weight<O: Ops>(
         &self,
         device: &mut Device<O>,

@@ -42,9 +42,6 @@ impl Layout {
     /// The chunks of the model partitioned for `shape`, in model order: embeddings in the first,
     /// final layer norm and head in the last; the layer norm alone where the vocabulary is in
     /// shards.
-    ///
-    /// # Errors
-    /// Fewer layers than chunks.
     pub fn by_chunk(model: Model, shape: Shape) -> Result<Vec<Self>, ModelError> {
         let (mut first, mut offset) = (0, 0);
         let mut chunks = Vec::with_capacity(usize::from(shape.chunks()));
@@ -65,9 +62,6 @@ impl Layout {
 
     /// The shards of the output layer for `shape`, by stage; empty if it is whole. All shards have
     /// the same number of tokens; the last tokens are padding without weights.
-    ///
-    /// # Errors
-    /// Fewer layers than chunks.
     pub fn shards(model: Model, shape: Shape) -> Result<Vec<Self>, ModelError> {
         let chunks = Self::by_chunk(model, shape)?;
         let Some(last) = chunks.last().filter(|_| shape.has_shards()) else {
@@ -128,9 +122,6 @@ impl Layout {
     }
 
     /// The first stage whose shard of the output layer for `shape` has no token, if any.
-    ///
-    /// # Errors
-    /// Fewer layers than chunks.
     pub fn empty_shard(model: Model, shape: Shape) -> Result<Option<usize>, ModelError> {
         let shards = Self::shards(model, shape)?;
         Ok(shards.iter().position(|shard| shard.parameters == 0))

@@ -9,9 +9,7 @@ use runtime::DeviceError;
 
 /// A buffer among activations.
 pub(crate) enum Part<'a, O: Ops> {
-    /// A tensor.
     Tensor(&'a mut Buffer<O::Tensor>),
-    /// An accumulator.
     Accumulator(&'a mut Buffer<O::Accumulator>),
     /// Token numbers.
     Tokens(&'a mut Buffer<O::Tokens>),

@@ -26,9 +26,6 @@ impl ShardSizes {
 /// exp(logit - maximum) over the columns.
 pub trait ShardOps<T, S, K> {
     /// Copies `len` elements.
-    ///
-    /// # Errors
-    /// An error of the device, here and below.
     fn copy(&mut self, len: usize, from: &T, to: &mut T) -> Result<(), DeviceError>;
 
     /// The first `len` elements become 0.

@@ -60,9 +60,6 @@ fn in_blocks<E>(
 }
 
 /// Initial weights and optimizer state on the device of `ops`.
-///
-/// # Errors
-/// Too little memory, or an error of the device.
 pub fn initial<O: Ops>(
     ops: &mut O,
     layout: &Layout,

@@ -28,7 +28,6 @@ pub enum Doing {
     /// Building its worker.
     #[default]
     Preparing,
-    /// Running a slot.
     Running(Slot),
     /// Waiting for another stage.
     Waiting {
@@ -85,7 +84,6 @@ impl fmt::Display for Doing {
 /// The activity of one stage and its duration so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sighting {
-    /// The stage.
     pub stage: usize,
     /// Its activity; `None` if it did not answer.
     pub doing: Option<Doing>,

@@ -20,7 +20,6 @@ type Cell = (u16, u32);
 enum Place {
     /// On the device, to be copied to the host.
     Lent(Box<dyn Offload>),
-    /// On the host.
     OnHost(Box<dyn Offload>),
     /// On the device again.
     Back(Box<dyn Offload>),

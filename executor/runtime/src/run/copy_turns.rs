@@ -10,11 +10,8 @@ use pipeline::{CopyDirection, CopyOp, CopyPart, Nanos, Schedule, Span, Timeline}
 /// The planned times of an activation's copies to the host and back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlannedCopy {
-    /// The stage.
     pub stage: usize,
-    /// The chunk.
     pub chunk: u16,
-    /// The microbatch.
     pub microbatch: u32,
     /// End of the copy to the host, which frees the memory.
     pub freed: Nanos,
@@ -25,7 +22,6 @@ pub struct PlannedCopy {
 /// A copy in its stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Turn {
-    /// The copy.
     pub(crate) op: CopyOp,
     /// Its number among all copies of the stage, stream by stream.
     pub(crate) number: usize,

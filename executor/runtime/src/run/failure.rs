@@ -19,7 +19,6 @@ pub enum Failure {
     /// A device error.
     #[error("stage {stage}{}: {error}", at(*.slot, *.step))]
     Device {
-        /// The stage.
         stage: usize,
         /// The step, if it had begun one.
         step: Option<u32>,
@@ -31,7 +30,6 @@ pub enum Failure {
     /// A thread that panicked.
     #[error("stage {stage} broke down: {message}")]
     Panicked {
-        /// The stage.
         stage: usize,
         /// The message of the panic.
         message: String,
@@ -39,7 +37,6 @@ pub enum Failure {
     /// A thread that could not be started.
     #[error("no thread for stage {stage}: {message}; use fewer stages in one process")]
     Thread {
-        /// The stage.
         stage: usize,
         /// The message of the system.
         message: String,
@@ -58,7 +55,6 @@ pub enum Failure {
     /// A process that disconnected during the run.
     #[error("stage {stage} is lost: {what}")]
     Lost {
-        /// The stage.
         stage: usize,
         /// The state of the connection.
         what: String,
@@ -74,7 +70,6 @@ pub enum Failure {
     /// A stage that violated the schedule.
     #[error("stage {stage} does not keep to the schedule: {what}")]
     OutOfOrder {
-        /// The stage.
         stage: usize,
         /// The violation.
         what: String,

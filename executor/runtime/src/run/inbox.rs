@@ -20,7 +20,6 @@ pub(crate) struct Name {
     pub(crate) step: u32,
     /// Number of earlier attempts: at most one, since the norm that causes the restart is final.
     pub(crate) attempt: u8,
-    /// The value.
     pub(crate) value: Value,
 }
 

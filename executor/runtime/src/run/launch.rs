@@ -51,7 +51,6 @@ pub enum LaunchError {
     Beyond {
         /// The variable of the rank.
         name: &'static str,
-        /// The rank.
         rank: usize,
         /// How many processes there are.
         world: usize,
@@ -96,10 +95,6 @@ impl Launch {
     /// assert_eq!((launch.rank, launch.world, launch.port), (1, 4, 29_500));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    ///
-    /// # Errors
-    /// Half of a pair, no numbers, a rank beyond the number of processes, a contradiction, or no
-    /// address.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, LaunchError> {
         let elastic = variable("TORCHELASTIC_RUN_ID").is_some();
         let mut found: Option<(&'static str, usize, usize)> = None;

@@ -19,7 +19,6 @@ pub const MAX_TIMEOUT: Duration = Duration::from_secs(86_400);
 /// Why a plan cannot be carried out.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum PlanError {
-    /// No step at all.
     #[error("steps must be at least 1")]
     NoStep,
     /// The output layer in shards, whose stages send values of several sizes.
@@ -84,7 +83,6 @@ pub enum PlanError {
     Hop {
         /// The simulated hop.
         hop: Nanos,
-        /// The timeout.
         timeout: Duration,
     },
 }
@@ -108,9 +106,6 @@ pub struct Plan {
 impl Plan {
     /// `steps` steps of `schedule`, all measured, without synchronization between them
     /// ([`Boundary::Asynchronous`]), with a timeout of a minute.
-    ///
-    /// # Errors
-    /// No step, or more slots than [`MAX_MEASURED`].
     pub fn new(schedule: Schedule, steps: u32) -> Result<Self, PlanError> {
         let slots = schedule.orders().iter().map(|order| order.slots().count() as u64).sum();
         if steps == 0 {
@@ -138,9 +133,6 @@ impl Plan {
 
     /// The same with microbatches in `segments` parts of their sequences, one for each microbatch of
     /// the schedule.
-    ///
-    /// # Errors
-    /// Zero, or a number that does not divide the microbatches of the schedule.
     pub fn with_segments(self, segments: u32) -> Result<Self, PlanError> {
         let microbatches = self.schedule.shape().microbatches();
         if segments == 0 || !microbatches.is_multiple_of(segments) {
@@ -151,10 +143,6 @@ impl Plan {
 
     /// The same with weights that change while the pipeline runs: a step is then a run of several
     /// updates that ends with a flush. No boundary lies between the updates.
-    ///
-    /// # Errors
-    /// A schedule whose stages do not have the gradients of one update before those of the next, or
-    /// a boundary that synchronizes stages.
     pub fn with_updates(self, updates: Updates) -> Result<Self, PlanError> {
         if let Some(what) = obstacle(&self.schedule, updates) {
             return Err(PlanError::Updates { what });
@@ -171,9 +159,6 @@ impl Plan {
     }
 
     /// The same after `warm_up` steps that are not measured.
-    ///
-    /// # Errors
-    /// More steps than can be counted.
     pub fn with_warm_up(self, warm_up: u32) -> Result<Self, PlanError> {
         match self.steps.checked_add(warm_up) {
             None => Err(PlanError::TooManySteps { steps: self.steps, warm_up }),
@@ -182,10 +167,6 @@ impl Plan {
     }
 
     /// The same with `boundary` between steps.
-    ///
-    /// # Errors
-    /// A largest norm that is not above zero, or a boundary between updates that are made while the
-    /// pipeline runs.
     pub fn with_boundary(self, boundary: Boundary) -> Result<Self, PlanError> {
         match boundary.max_norm() {
             Some(max_norm) if max_norm.is_nan() || max_norm <= 0.0 => {
@@ -197,9 +178,6 @@ impl Plan {
 
     /// The same with this timeout: the longest that a stage waits for another. After it, the run
     /// ends and names the awaited stage.
-    ///
-    /// # Errors
-    /// Zero, more than [`MAX_TIMEOUT`], or less than a hop.
     pub fn with_timeout(self, timeout: Duration) -> Result<Self, PlanError> {
         if timeout.is_zero() || timeout > MAX_TIMEOUT {
             return Err(PlanError::Timeout(timeout));
@@ -210,17 +188,11 @@ impl Plan {
 
     /// The same over links with `hop` more latency: a value can be used no sooner than `hop` after
     /// it was made.
-    ///
-    /// # Errors
-    /// More than the timeout.
     pub fn with_hop(self, hop: Nanos) -> Result<Self, PlanError> {
         self.with_hops(Hops::alike(hop))
     }
 
     /// The same where every link has its own additional latency of `hops`.
-    ///
-    /// # Errors
-    /// A hop longer than the timeout, or no hop for a link that values cross.
     pub fn with_hops(self, hops: Hops) -> Result<Self, PlanError> {
         hops.check_placed(self.schedule.shape(), self.schedule.placement())?;
         let hop = hops.longest();
@@ -232,9 +204,6 @@ impl Plan {
 
     /// The same where collective values, and the last chunk's output where the output layer is in
     /// shards, take the times of `collectives` instead of a hop.
-    ///
-    /// # Errors
-    /// A time longer than the timeout.
     pub fn with_collectives(self, collectives: Collectives) -> Result<Self, PlanError> {
         let Collectives { broadcast, statistics, hidden_gradient } = collectives;
         let hop = broadcast.max(statistics).max(hidden_gradient);
@@ -349,7 +318,6 @@ impl Plan {
         self.hops.longest() > Nanos(0) || self.collectives != Collectives::default()
     }
 
-    /// The copies of `stage`.
     pub(crate) fn copies(&self, stage: usize) -> &CopyTurns {
         &self.copies[stage]
     }
@@ -371,7 +339,6 @@ impl Plan {
         }
     }
 
-    /// The slots of `stage`.
     pub(crate) fn slots(&self, stage: usize) -> Vec<Slot> {
         self.schedule.orders()[stage].slots().collect()
     }

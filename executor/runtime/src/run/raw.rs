@@ -32,7 +32,6 @@ pub(crate) struct RawStep {
     pub(crate) losses: Vec<f64>,
 }
 
-/// One stage.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub(crate) struct RawStage {
     /// The steps measured.

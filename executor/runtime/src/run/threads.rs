@@ -43,9 +43,6 @@ struct Shared<V, F> {
 ///
 /// A failed run ends as soon as every worker has returned from its current pass. The thread of a
 /// worker that does not return within the timeout of the plan is leaked.
-///
-/// # Errors
-/// The first [`Failure`] of any stage.
 pub fn run<W, F>(plan: &Plan, make: F) -> Result<Measured, Failure>
 where
     W: Trainer + 'static,
@@ -62,9 +59,6 @@ where
 /// possibly none. Peaks and counts, such as of allocations, cover all that a stage has completed: a
 /// stage that was ahead counts one step more. If a worker does not return within the timeout of the
 /// plan, no step is measured.
-///
-/// # Errors
-/// The first [`Failure`] of any stage.
 pub fn run_until<W, F>(
     plan: &Plan,
     make: F,

@@ -24,7 +24,6 @@ pub struct P2pAction {
     pub direction: Direction,
     /// The other stage.
     pub peer: usize,
-    /// The value.
     pub value: Value,
     /// Actions of one round run at once: a stage may begin them as one group.
     pub round: u64,
@@ -50,7 +49,6 @@ struct Crossing {
 }
 
 impl Transfers {
-    /// The transfers of `schedule`.
     #[must_use]
     pub fn of(schedule: &Schedule) -> Self {
         let (starts, mut crossings) = replay(schedule);

@@ -52,9 +52,7 @@ pub enum Cause {
 /// A timer before and now.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Change {
-    /// Before.
     pub before: Timer,
-    /// Now.
     pub now: Timer,
 }
 

@@ -38,7 +38,6 @@ pub enum Pace {
 /// An iteration.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Step {
-    /// Its number.
     pub number: Option<u64>,
     /// Its time.
     pub pace: Pace,

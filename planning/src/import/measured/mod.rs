@@ -190,9 +190,6 @@ impl Log {
     }
 
     /// The steady iterations so far.
-    ///
-    /// # Errors
-    /// Why no time is that of a step, in words: there are fewer than [`FEWEST`], or they are not steady.
     pub fn measured(&self) -> Result<Measured, String> {
         let regimes = regimes(&self.steps, &usual(&self.steps));
         let start = regimes.last().filter(|_| regimes.len() > 1).map_or(0, |last| last.start);

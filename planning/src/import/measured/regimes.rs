@@ -21,7 +21,6 @@ pub struct Regime {
 }
 
 impl Regime {
-    /// In words.
     pub(super) fn in_words(&self) -> String {
         let Self { numbers: [from, to], step, .. } = self;
         format!("{step:.3} s in iterations {from} to {to}")

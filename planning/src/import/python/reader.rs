@@ -11,7 +11,6 @@ use serde_json::Value as Tree;
 use super::expression::commas;
 use super::tokens::{Line, Token};
 
-/// A value.
 #[derive(Clone, Debug)]
 pub(super) enum Value {
     Plain(Tree),
@@ -295,7 +294,6 @@ impl<'a> Reader<'a> {
         self.frames.last_mut().and_then(|own| own.insert(name.to_owned(), value));
     }
 
-    /// The value of `name`.
     pub(super) fn named(&self, name: &str) -> Value {
         let own = self.frames.last().and_then(|own| own.get(name));
         let value = own.or_else(|| self.frames[0].get(name)).cloned();

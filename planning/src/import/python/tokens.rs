@@ -53,9 +53,6 @@ const MOST_TOKENS: usize = 200_000;
 const MOST_DEEP: usize = 48;
 
 /// The statements of `text`.
-///
-/// # Errors
-/// If it is not Python, too long, or nests too deeply.
 pub(super) fn lines(text: &str) -> Result<Vec<Line>, String> {
     let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n").replace('\r', "\n");
     let mut reader = Reader { rest: &text, number: 1 };

@@ -151,7 +151,6 @@ impl Reader<'_> {
         Ok(words.all)
     }
 
-    /// `text` as one word.
     pub(super) fn word(&mut self, text: &str) -> Result<String, String> {
         self.one(text, WORD)
     }

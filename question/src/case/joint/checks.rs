@@ -12,9 +12,6 @@ use crate::search::{SearchKeys, Varied};
 const MOST_CHUNKS: u64 = 64;
 
 /// Checks that the keys of a joint search go together, with each other and with those of `setting`.
-///
-/// # Errors
-/// At the first key that does not.
 pub fn check(scenario: &Scenario, setting: &Setting, asked: &SearchKeys) -> Result<(), Diagnostic> {
     if asked.vary.is_empty() {
         let Some(key) = asked.of_joint().next() else { return Ok(()) };

@@ -62,9 +62,6 @@ pub struct SearchedJointly {
 
 impl<'a> Joint<'a> {
     /// The joint search over the choices of `setting`.
-    ///
-    /// # Errors
-    /// If keys do not go together, the question is wrong, or there is too much to choose.
     pub fn of(
         context: &'a Context<'a>,
         scenario: &'a Scenario,
@@ -162,9 +159,6 @@ impl<'a> Joint<'a> {
     }
 
     /// The instance of `choice`: costs, footprints and limits.
-    ///
-    /// # Errors
-    /// If the choice is invalid for the question.
     pub fn instance(&self, choice: &Choice) -> Result<Instance, Diagnostic> {
         let wrong = || Diagnostic::new("there is no such choice of layers");
         let mut setting = self.setting(choice).ok_or_else(wrong)?;
@@ -204,9 +198,6 @@ impl<'a> Joint<'a> {
     }
 
     /// Searches the best choice with its best order; `known` are worth trying.
-    ///
-    /// # Errors
-    /// If no choice has an order under its limit.
     pub fn search(
         &self,
         known: &[(Choice, Schedule)],

@@ -46,9 +46,6 @@ impl FsdpSetting {
 
 impl FsdpKeys {
     /// All settings, in the order of the keys; nothing is drawn yet.
-    ///
-    /// # Errors
-    /// At keys that exclude or need each other, files that cannot be read, and too many settings.
     pub fn settings(&self, context: &Context<'_>) -> Result<Vec<FsdpSetting>, Diagnostic> {
         self.check()?;
         let lengths = self.lengths.read(context).map_err(|error| error.about("lengths"))?;

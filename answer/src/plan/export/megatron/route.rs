@@ -18,7 +18,6 @@ pub(in super::super) enum Route {
 }
 
 impl Route {
-    /// That of `plan`.
     pub(in super::super) fn of(question: &Question, plan: &Plan) -> Self {
         let own = &plan.finalist.costed().setup;
         if !question.model.frozen().is_none() {

@@ -65,9 +65,6 @@ pub struct Parameters {
 impl<O: Ops> Gpt<O> {
     /// Stage `stage` of `schedule`, which trains `model` with the kernels of `ops`. A chunk for
     /// which the schedule has R recomputes everything, unless [`Gpt::recomputing`] limits it.
-    ///
-    /// # Errors
-    /// An invalid stage or optimizer, fewer layers than chunks, or too little memory.
     pub fn new(
         mut ops: O,
         model: Model,
@@ -129,10 +126,6 @@ impl<O: Ops> Gpt<O> {
     /// The same for `segments` segments of each sequence, one for each microbatch of `schedule`,
     /// the one that it was built for: a segment attends to those before it, and its backward runs
     /// before theirs.
-    ///
-    /// # Errors
-    /// Sequences that do not divide into so many segments, an order in which segments do not follow
-    /// each other, a schedule that recomputes, or a device without the kernels.
     pub fn in_segments(mut self, segments: u32, schedule: &Schedule) -> Result<Self, BuildError> {
         if segments == 1 {
             return Ok(self);
@@ -179,9 +172,6 @@ impl<O: Ops> Gpt<O> {
     }
 
     /// The gradients accumulated so far, chunk by chunk.
-    ///
-    /// # Errors
-    /// An error of the device.
     pub fn gradients(&mut self) -> Result<Vec<Parameters>, DeviceError> {
         let ops = &mut self.device.ops;
         let read = |(_, chunk): &(u16, Chunk<O>)| {
@@ -192,9 +182,6 @@ impl<O: Ops> Gpt<O> {
     }
 
     /// The master weights, chunk by chunk.
-    ///
-    /// # Errors
-    /// An error of the device.
     pub fn weights(&mut self) -> Result<Vec<Parameters>, DeviceError> {
         let ops = &mut self.device.ops;
         let read = |(_, chunk): &(u16, Chunk<O>)| {

@@ -19,9 +19,6 @@ pub struct Connections {
 
 impl Connections {
     /// Registers `stream` for shutdown. Returns a handle for its reader and one for its writer.
-    ///
-    /// # Errors
-    /// The system has no more handles.
     pub fn register(&mut self, stream: TcpStream) -> std::io::Result<[TcpStream; 2]> {
         let both = [stream.try_clone()?, stream.try_clone()?];
         self.streams.push(stream);
@@ -29,9 +26,6 @@ impl Connections {
     }
 
     /// Runs `work` on a thread of its own.
-    ///
-    /// # Errors
-    /// The system has no more threads.
     pub fn spawn(
         &mut self,
         name: String,

@@ -29,10 +29,14 @@ const SIGHTING: usize = 48;
 pub(super) enum Head {
     /// A value, as the worker packs it.
     Value(Name),
-    /// A norm.
-    Norm { step: u32, round: Round },
+    Norm {
+        step: u32,
+        round: Round,
+    },
     /// The gradients of weights that the receiver holds too.
-    Gradients { step: u32 },
+    Gradients {
+        step: u32,
+    },
     /// The sender is ready to begin; the payload is the bytes of a value.
     Ready,
     /// From rank 0: all are ready; the payload is the unique id of the communicator, if there is
@@ -57,7 +61,6 @@ pub(super) struct Lengths {
     pub(super) values: Option<ValueBytes>,
     /// Of the gradients of weights that both ends hold, once they are known, if there are any.
     pub(super) gradients: Option<usize>,
-    /// Of a report.
     pub(super) report: usize,
 }
 
@@ -111,7 +114,6 @@ impl ValueBytes {
         }
     }
 
-    /// The bytes of `value`.
     pub(super) const fn of(self, value: Value) -> usize {
         match value {
             Value::Output { .. } | Value::Gradient { .. } => self.plain,
@@ -230,7 +232,6 @@ pub(super) struct ReportSize {
 }
 
 impl ReportSize {
-    /// Bytes of the report.
     pub(super) const fn bytes(self) -> usize {
         40 + self.steps * (17 + self.losses * 8 + self.slots * 32 + self.copies * 16)
     }

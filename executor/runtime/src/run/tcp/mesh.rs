@@ -73,7 +73,6 @@ struct Delivery {
 struct PeerReader {
     shared: Arc<SharedState>,
     peer: usize,
-    /// Size of its report.
     report: ReportSize,
     sequence: Sequence,
     delivery: Delivery,

@@ -52,9 +52,6 @@ use crate::worker::{Direct, Trainer, Wire};
 /// The process of rank 0 returns the measurements of all stages, other processes `None`. Clocks are
 /// compared once, at the rendezvous: on machines whose clocks drift, a run of hours is measured
 /// less precisely towards its end.
-///
-/// # Errors
-/// The first [`Failure`] of any process that this process has learned of.
 pub fn join<W, F>(
     plan: &Plan,
     rendezvous: &Rendezvous,
@@ -69,9 +66,6 @@ where
 
 /// The same with values that go from device to device, in the order of [`Transfers`]. All other
 /// messages go over TCP.
-///
-/// # Errors
-/// As [`join`]; and post-validation, which restarts steps in the middle of transfers.
 pub fn join_directly<W, F>(
     plan: &Plan,
     rendezvous: &Rendezvous,

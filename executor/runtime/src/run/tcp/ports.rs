@@ -15,9 +15,6 @@ const COUNT: u16 = 20_000;
 const TRIES: usize = 64;
 
 /// The first of `count` consecutive ports that are currently free on the loopback address.
-///
-/// # Errors
-/// If none were found.
 pub fn free_ports(count: u16) -> Result<u16, RendezvousError> {
     let spare = u64::from(COUNT.saturating_sub(count)).max(1);
     let draw = || RandomState::new().build_hasher().finish() % spare;

@@ -22,7 +22,6 @@ pub enum RendezvousError {
     /// An address that cannot be listened at.
     #[error("cannot listen at {address}: {message}")]
     Bind {
-        /// The address.
         address: SocketAddr,
         /// The message of the system.
         message: String,
@@ -38,9 +37,7 @@ pub enum RendezvousError {
     /// A process that does not answer.
     #[error("rank {rank} at {address} did not answer within {waited:.1?}: {message}")]
     Unreachable {
-        /// Its rank.
         rank: usize,
-        /// Its address.
         address: String,
         /// Time since the first attempt.
         waited: Duration,
@@ -62,14 +59,10 @@ pub enum RendezvousError {
     },
     /// A process with another token.
     #[error("rank {rank} has another token: all processes of a run need the same one")]
-    Token {
-        /// Its rank.
-        rank: usize,
-    },
+    Token { rank: usize },
     /// A process with another configuration.
     #[error("rank {rank} has another {what}: {there}, here {here}")]
     Differs {
-        /// Its rank.
         rank: usize,
         /// The part that differs.
         what: &'static str,
@@ -80,8 +73,5 @@ pub enum RendezvousError {
     },
     /// An unexpected rank, such as one that has connected already.
     #[error("a process calls itself rank {rank}, which is not due: start each rank once")]
-    Rank {
-        /// The rank.
-        rank: usize,
-    },
+    Rank { rank: usize },
 }
