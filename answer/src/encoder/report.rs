@@ -59,42 +59,27 @@ pub fn operations(answer: &EncoderAnswer) -> Vec<OperationRow> {
     rows
 }
 
-/// A row of the table as CSV.
-#[derive(Serialize)]
-struct Flat<'a> {
-    placement: &'a str,
-    schedule: &'a str,
-    chunks: u64,
-    own_stages: Option<u16>,
-    step_ns: u64,
-    bubble_rate: f64,
-    gain: Option<f64>,
-    above_bound: f64,
-    model_alone_ns: Option<u64>,
-    order_bound_ns: Option<u64>,
-    peak_bytes: Option<u64>,
-    fits: Option<bool>,
-    microbatches_by_stage: String,
-}
+/// The columns of the table as CSV: the keys of the JSON.
+const COLUMNS: [&str; 13] = [
+    "placement",
+    "schedule",
+    "chunks",
+    "own_stages",
+    "step_ns",
+    "bubble_rate",
+    "gain",
+    "above_bound",
+    "model_alone_ns",
+    "order_bound_ns",
+    "peak_bytes",
+    "fits",
+    "microbatches_by_stage",
+];
 
 impl EncoderAnswer {
     /// The rows as CSV, with the keys of the JSON as columns.
     pub fn csv(&self) -> Result<Vec<u8>, Diagnostic> {
-        crate::csv(self.results.iter().map(|row| Flat {
-            placement: row.placement,
-            schedule: row.schedule,
-            chunks: row.chunks,
-            own_stages: row.own_stages,
-            step_ns: row.step_ns,
-            bubble_rate: row.bubble_rate,
-            gain: row.gain,
-            above_bound: row.above_bound,
-            model_alone_ns: row.model_alone_ns,
-            order_bound_ns: row.order_bound_ns,
-            peak_bytes: row.peak_bytes,
-            fits: row.fits,
-            microbatches_by_stage: counts(row),
-        }))
+        crate::csv_of(&self.results, &COLUMNS.map(|key| (key, key)))
     }
 
     /// The tables for people.

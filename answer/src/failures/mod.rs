@@ -147,7 +147,7 @@ pub struct FailuresAnswer {
 impl FailuresAnswer {
     /// The rows as CSV, without policies and numbers of dead workers.
     pub fn csv(&self) -> Result<Vec<u8>, Diagnostic> {
-        crate::csv(self.results.iter().map(report::Flat::from))
+        crate::csv_of(&self.results, report::COLUMNS_OF_CSV)
     }
 
     /// The tables for people.

@@ -5,7 +5,6 @@ use question::failures::{DealKey, FailureKeys};
 use question::format;
 use question::scenario::Scenario;
 use question::sheet::Sheet;
-use serde::Serialize;
 
 use super::asked::default;
 use super::{FailureRow, FailuresAnswer, float};
@@ -13,53 +12,27 @@ use super::{FailureRow, FailuresAnswer, float};
 /// Columns of a line of words.
 const COLUMNS: usize = 110;
 
-/// A row as CSV has it.
-#[derive(Serialize)]
-pub(super) struct Flat<'a> {
-    setting: Option<&'a str>,
-    schedule: &'a str,
-    backward: &'a str,
-    pipelines: u64,
-    stages: u64,
-    microbatches: u32,
-    dead: String,
-    healthy_ns: u64,
-    rerouted_ns: u64,
-    bound_ns: u64,
-    staggered_healthy_ns: u64,
-    staggered_rerouted_ns: u64,
-    staggered_bound_ns: u64,
-    dropped_ns: Option<u64>,
-    fault_scaled_ns: u64,
-    peak_bytes: u64,
-    unlimited_ns: u64,
-    unlimited_peak_bytes: u64,
-}
-
-impl<'a> From<&'a FailureRow> for Flat<'a> {
-    fn from(row: &'a FailureRow) -> Self {
-        Self {
-            setting: row.setting.as_deref(),
-            schedule: &row.schedule,
-            backward: row.backward,
-            pipelines: row.pipelines,
-            stages: row.stages,
-            microbatches: row.microbatches,
-            dead: row.dead.join(" "),
-            healthy_ns: row.healthy.step_ns,
-            rerouted_ns: row.rerouted.step.step_ns,
-            bound_ns: row.rerouted.bound_ns,
-            staggered_healthy_ns: row.healthy.staggered_ns,
-            staggered_rerouted_ns: row.rerouted.step.staggered_ns,
-            staggered_bound_ns: row.rerouted.staggered_bound_ns,
-            dropped_ns: row.dropped.as_ref().map(|one| one.step.step_ns),
-            fault_scaled_ns: row.fault_scaled_ns,
-            peak_bytes: row.rerouted.peak_bytes,
-            unlimited_ns: row.unlimited.step.step_ns,
-            unlimited_peak_bytes: row.unlimited.peak_bytes,
-        }
-    }
-}
+/// The columns of CSV, each with its place in the JSON of a row.
+pub(super) const COLUMNS_OF_CSV: &[(&str, &str)] = &[
+    ("setting", "setting"),
+    ("schedule", "schedule"),
+    ("backward", "backward"),
+    ("pipelines", "pipelines"),
+    ("stages", "stages"),
+    ("microbatches", "microbatches"),
+    ("dead", "dead"),
+    ("healthy_ns", "healthy.step_ns"),
+    ("rerouted_ns", "rerouted.step_ns"),
+    ("bound_ns", "rerouted.bound_ns"),
+    ("staggered_healthy_ns", "healthy.staggered_ns"),
+    ("staggered_rerouted_ns", "rerouted.staggered_ns"),
+    ("staggered_bound_ns", "rerouted.staggered_bound_ns"),
+    ("dropped_ns", "dropped.step_ns"),
+    ("fault_scaled_ns", "fault_scaled_ns"),
+    ("peak_bytes", "rerouted.peak_bytes"),
+    ("unlimited_ns", "unlimited.step_ns"),
+    ("unlimited_peak_bytes", "unlimited.peak_bytes"),
+];
 
 /// What was assumed, a sentence each.
 pub(super) fn assumed(scenario: &Scenario, keys: &FailureKeys) -> Vec<String> {
