@@ -1,104 +1,20 @@
 //! Help in two sizes: `--help` shows the flags that most questions need, `--help-all` every flag.
 
 use clap::{Arg, ArgAction, Command};
+use question::questions::QUESTIONS;
+
+/// Flags that `--help` shows of commands that are not named as their questions.
+const FEW: [(&str, &str); 3] = [
+    ("simulate", "explain json csv svg html baseline"),
+    ("export", "format"),
+    ("execute", "device gpus processes steps duration check json csv svg"),
+];
 
 /// Commands with more flags than fit a screen or two, and the flags that `--help` shows of each.
-const FEW: [(&str, &[&str]); 9] = [
-    ("simulate", &["explain", "json", "csv", "svg", "html", "baseline"]),
-    ("sweep", &["out", "svg", "plot", "plot_over", "shard"]),
-    (
-        "search",
-        &[
-            "memory_limits",
-            "objective",
-            "effort",
-            "time_limit",
-            "vary",
-            "export",
-            "certificate",
-            "json",
-            "svg",
-        ],
-    ),
-    (
-        "failures",
-        &["data_parallel", "dead", "peer_hop", "update", "staggered", "mtbf", "repair", "json"],
-    ),
-    ("export", &["format"]),
-    (
-        "execute",
-        &["device", "gpus", "processes", "steps", "duration", "check", "json", "csv", "svg"],
-    ),
-    (
-        "fsdp",
-        &[
-            "devices",
-            "minibatch_size",
-            "packing_ratio",
-            "max_tokens",
-            "lengths",
-            "cost",
-            "method",
-            "communication",
-            "model",
-            "machine",
-            "parameters",
-            "bandwidth",
-            "latency",
-            "execute",
-            "json",
-            "csv",
-            "svg",
-        ],
-    ),
-    (
-        "rl",
-        &[
-            "model",
-            "machine",
-            "devices",
-            "prompts",
-            "responses",
-            "prompt_lengths",
-            "response_lengths",
-            "tensor",
-            "placement",
-            "rollout_budget",
-            "mini_batch",
-            "max_tokens",
-            "method",
-            "communication",
-            "sequence_parallel",
-            "json",
-            "csv",
-            "svg",
-        ],
-    ),
-    (
-        "encoder",
-        &[
-            "schedule",
-            "stages",
-            "microbatches",
-            "forward",
-            "backward",
-            "hop",
-            "encoder_forward",
-            "encoder_backward",
-            "frozen_encoder",
-            "encoder_layers",
-            "encoder_work",
-            "placement",
-            "memory_limit",
-            "model",
-            "machine",
-            "encoder_hidden",
-            "json",
-            "csv",
-            "svg",
-        ],
-    ),
-];
+fn all_few() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let of_questions = QUESTIONS.iter().map(|kind| (kind.name, kind.few));
+    of_questions.filter(|(_, few)| !few.is_empty()).chain(FEW)
+}
 
 /// The keys of a scenario that `--help` shows as flags, of each command that has them.
 const KEYS: [&str; 19] = [
@@ -133,7 +49,7 @@ fn in_two_sizes(command: Command) -> Command {
     let after =
         command.get_after_long_help().map(|text| text.ansi().to_string()).unwrap_or_default();
     let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort);
-    let Some((_, own)) = FEW.iter().find(|(name, _)| *name == command.get_name()) else {
+    let Some((_, own)) = all_few().find(|(name, _)| *name == command.get_name()) else {
         let more = format!("More on each flag: debubble {} --help-all", command.get_name());
         return command
             .disable_help_flag(true)
@@ -144,7 +60,7 @@ fn in_two_sizes(command: Command) -> Command {
     };
     let shown = |arg: &Arg| {
         let id = arg.get_id().as_str();
-        arg.is_positional() || KEYS.contains(&id) || own.contains(&id)
+        arg.is_positional() || KEYS.contains(&id) || own.split_whitespace().any(|one| one == id)
     };
     let flags = command.get_arguments().filter(|arg| !arg.is_positional() && !arg.is_hide_set());
     let more = format!("All {} flags: debubble {} --help-all", flags.count(), command.get_name());
@@ -189,10 +105,10 @@ mod tests {
     fn every_name_is_a_flag() {
         let root = crate::Cli::command();
         let mut keys: std::collections::BTreeSet<&str> = std::collections::BTreeSet::new();
-        for (name, own) in FEW {
+        for (name, own) in all_few() {
             let command = root.find_subcommand(name).unwrap();
             let has = |flag: &&str| command.get_arguments().any(|arg| arg.get_id() == *flag);
-            let unknown: Vec<&&str> = own.iter().filter(|flag| !has(flag)).collect();
+            let unknown: Vec<&str> = own.split_whitespace().filter(|flag| !has(flag)).collect();
             assert!(unknown.is_empty(), "{name}: {unknown:?}");
             keys.extend(KEYS.into_iter().filter(|flag| has(flag)));
         }
@@ -201,7 +117,7 @@ mod tests {
 
     #[test]
     fn help_shows_few_flags_and_says_how_to_see_all() {
-        for (name, _) in FEW {
+        for (name, _) in all_few() {
             let [few, all] = [false, true].map(|is_long| help(name, is_long));
             assert!(flags(&few) <= 30 && flags(&few) < flags(&all), "{name}: {}", flags(&few));
             assert!(few.contains(&format!("debubble {name} --help-all")), "{few}");

@@ -12,7 +12,7 @@ use answer::{
 };
 use draw::{Width, pictures};
 use pyo3::prelude::*;
-use question::schemas;
+use question::questions;
 use question::sheet::Sheet;
 use question::{
     Context, Diagnostic, encoder as encoder_keys, failures as failure_keys, fsdp as packing_keys,
@@ -312,7 +312,7 @@ pub(crate) fn schedules(py: Python<'_>) -> PyResult<Document> {
 /// The schema of the questions called `name`, as JSON.
 #[pyfunction]
 pub(crate) fn schema(py: Python<'_>, name: &str) -> PyResult<&'static str> {
-    schemas::named(name).map(|schema| schema.text).map_err(|wrong| raised(py, &wrong))
+    questions::named(name).map(|kind| kind.schema).map_err(|wrong| raised(py, &wrong))
 }
 
 /// The keywords in `json` as a TOML document.

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::diagnostic::Diagnostic;
+use crate::questions::{QUESTIONS, QuestionFile};
 use crate::{python_json, quote};
 
 /// The kind of a file.
@@ -47,58 +48,12 @@ pub enum InputKind {
     Run,
 }
 
-/// Keys that tell kinds of TOML files apart: the first row with a key of the file has its kind. A question for the
-/// planner has a machine in each cluster, the others with a model have one beside it.
-const TOML: [(InputKind, &[&str]); 13] = [
-    (InputKind::Sweep, &["sweep"]),
-    (
-        InputKind::Encoder,
-        &[
-            "encoder-forward",
-            "encoder-hidden",
-            "encoder-layers",
-            "encoder-tokens",
-            "images",
-            "own-stages",
-        ],
-    ),
-    (InputKind::Plan, &["tokens", "batch", "deadline-days"]),
-    (
-        InputKind::Rl,
-        &[
-            "critic",
-            "mini-batch",
-            "prompts",
-            "prompt-lengths",
-            "reference",
-            "responses",
-            "response-lengths",
-            "rollout-budget",
-            "rollout-devices",
-        ],
-    ),
-    (
-        InputKind::Fsdp,
-        &[
-            "minibatch-size",
-            "minibatches",
-            "no-overlap",
-            "owners",
-            "packing-ratio",
-            "pull-bandwidth",
-        ],
-    ),
-    (InputKind::Failures, &["data-parallel", "dead", "most-dead", "mtbf"]),
+/// Keys that tell TOML files apart that ask nothing: the first row with a key of the file has its kind.
+const TOML: [(InputKind, &[&str]); 4] = [
     (InputKind::Certificate, &["cost-ns", "bound-ns", "argument"]),
     (InputKind::Profile, &["half-width", "embedding"]),
     (InputKind::Machine, &["device", "efficiency"]),
     (InputKind::Cluster, &["intra", "inter", "devices-per-node"]),
-    (InputKind::Rl, &["machine"]),
-    (InputKind::Plan, &["model"]),
-    (
-        InputKind::Scenario,
-        &["schedule", "stages", "microbatches", "forward", "backward-input", "backward", "setting"],
-    ),
 ];
 
 impl InputKind {
@@ -112,7 +67,10 @@ impl InputKind {
         }
         if let Ok(table) = toml::from_str::<toml::Table>(text) {
             let has = |keys: &[&str]| keys.iter().any(|key| table.contains_key(*key));
-            return TOML.into_iter().find(|(_, keys)| has(keys)).map(|(kind, _)| kind);
+            let telling = files().map(|file| (file.kind, file.telling));
+            let usual = files().rev().map(|file| (file.kind, file.usual));
+            let mut all = telling.chain(TOML).chain(usual);
+            return all.find(|(_, keys)| has(keys)).map(|(kind, _)| kind);
         }
         let is_schedule = torch_csv::read_either(text).is_ok();
         let is_run = || text.contains("num-layers") || text.contains("elapsed time per iteration");
@@ -139,17 +97,19 @@ impl InputKind {
         !matches!(self, Self::Trace | Self::Schedule | Self::Run)
     }
 
+    /// How files of this kind are answered, if they are questions.
+    #[must_use]
+    pub fn question(self) -> Option<&'static QuestionFile> {
+        files().find(|file| file.kind == self)
+    }
+
     /// The kind, in words.
     #[must_use]
-    pub const fn words(self) -> &'static str {
+    pub fn words(self) -> &'static str {
+        if let Some(file) = self.question() {
+            return file.words;
+        }
         match self {
-            Self::Scenario => "a scenario, for `debubble simulate`",
-            Self::Sweep => "a scenario with axes, for `debubble sweep`",
-            Self::Plan => "a question for `debubble plan`",
-            Self::Encoder => "a question for `debubble encoder`",
-            Self::Rl => "a question for `debubble rl`",
-            Self::Fsdp => "a question for `debubble fsdp`",
-            Self::Failures => "a question for `debubble failures`, next to a scenario",
             Self::ModelConfig => "the config.json of a model: it names no tokens and no machines",
             Self::Profile => "a profile, which `debubble calibrate` or `debubble profile` wrote",
             Self::Machine => "a machine, of which plans have clusters",
@@ -159,21 +119,17 @@ impl InputKind {
             Self::Trace => "a trace, for `debubble replay`",
             Self::Schedule => "a schedule",
             Self::Run => "a script, log or configuration of a training run, for `debubble advise`",
+            // Those of questions are above.
+            _ => "a question",
         }
     }
 
     /// The remedy for `file`, which is of this kind.
     fn cure(self, file: &str) -> String {
+        if let Some(question) = self.question() {
+            return format!("{} answers it", question.command.replace("FILE", file));
+        }
         match self {
-            Self::Scenario => format!("`debubble simulate {file}` answers it"),
-            Self::Sweep => format!("`debubble sweep {file} --out rows.csv` answers it"),
-            Self::Plan => format!("`debubble plan {file}` answers it"),
-            Self::Encoder => format!("`debubble encoder {file}` answers it"),
-            Self::Rl => format!("`debubble rl {file}` answers it"),
-            Self::Fsdp => format!("`debubble fsdp {file}` answers it"),
-            Self::Failures => {
-                format!("`debubble failures SCENARIO.toml --failures {file}` answers it")
-            }
             Self::ModelConfig => format!(
                 "`debubble plan {file} --tokens 1e12 --batch 1024 --machine h100 --devices 512` plans its training"
             ),
@@ -189,8 +145,14 @@ impl InputKind {
             Self::Trace => format!("`debubble replay {file}` predicts its steps"),
             Self::Schedule => format!("name it in a question: --schedule {file}"),
             Self::Run => format!("`debubble advise {file}` says what to change of it"),
+            // Those of questions are above.
+            _ => String::new(),
         }
     }
+}
+
+fn files() -> impl DoubleEndedIterator<Item = &'static QuestionFile> {
+    QUESTIONS.iter().filter_map(|kind| kind.file.as_ref())
 }
 
 /// The error of the file at `path` with content `text`, read as one of `wanted`: that it is of another kind, if so,

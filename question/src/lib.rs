@@ -54,6 +54,7 @@ pub mod memory;
 pub mod nearest;
 pub mod noise;
 pub mod python_json;
+pub mod questions;
 pub mod quote;
 mod read;
 pub mod replay;
@@ -62,7 +63,6 @@ pub mod rl;
 pub mod scenario;
 #[cfg(feature = "schema")]
 pub mod schema;
-pub mod schemas;
 pub mod search;
 pub mod sheet;
 pub mod simulate;

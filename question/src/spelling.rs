@@ -1,25 +1,8 @@
 //! How texts name keys. The library writes a key as a flag, `--hop`: a door without flags shows its texts with the
 //! keys as files have them, or as keywords of Python.
 
-use crate::encoder::EncoderKeys;
-use crate::failures::FailureKeys;
-use crate::fsdp::FsdpKeys;
-use crate::keys::{HardwareKeys, Keys};
-use crate::replay::ReplayKeys;
-use crate::rl::RlKeys;
-use crate::search::SearchKeys;
-
-/// The names of the keys that are flags.
-const NAMES: [&[&str]; 8] = [
-    Keys::NAMES,
-    HardwareKeys::NAMES,
-    SearchKeys::NAMES,
-    ReplayKeys::NAMES,
-    FsdpKeys::NAMES,
-    RlKeys::NAMES,
-    FailureKeys::NAMES,
-    EncoderKeys::NAMES,
-];
+use crate::keys::HardwareKeys;
+use crate::questions::QUESTIONS;
 
 /// `text` with `` `hop` `` in place of `--hop`, for every key. Commands, which stand between backticks, stay as they are.
 #[must_use]
@@ -113,7 +96,8 @@ fn assigned<'a>(name: &str, after: &'a str) -> (String, &'a str) {
 }
 
 fn is_key(name: &str) -> bool {
-    NAMES.iter().any(|names| names.contains(&name))
+    let mut questions = QUESTIONS.iter().map(|kind| kind.flags);
+    questions.any(|flags| flags.contains(&name)) || HardwareKeys::NAMES.contains(&name)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use question::schemas::{self, SCHEMAS};
+use question::questions::{self, QUESTIONS};
 
 use crate::error::Error;
 use crate::help;
@@ -27,18 +27,20 @@ have a value that makes no sense.";
 #[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Schema {
     /// The question
-    #[arg(value_name = "QUESTION", default_value = SCHEMAS[0].name, value_parser = names())]
+    #[arg(value_name = "QUESTION", default_value = QUESTIONS[0].name, value_parser = names())]
     question: String,
 }
 
 fn names() -> PossibleValuesParser {
-    PossibleValuesParser::new(SCHEMAS.iter().map(|one| PossibleValue::new(one.name).help(one.help)))
+    PossibleValuesParser::new(
+        QUESTIONS.iter().map(|one| PossibleValue::new(one.name).help(one.help)),
+    )
 }
 
 impl Schema {
     /// Answers on `out`.
     pub fn run(&self, out: &mut dyn Write) -> Result<(), Error> {
-        let schema = schemas::named(&self.question)?;
-        Ok(out.write_all(schema.text.as_bytes())?)
+        let schema = questions::named(&self.question)?;
+        Ok(out.write_all(schema.schema.as_bytes())?)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use question::schemas::SCHEMAS;
+use question::questions::QUESTIONS;
 use serde_json::Value;
 
 use super::markdown::{anchor, code, sentence};
@@ -106,7 +106,7 @@ pub fn json(value: &Value) -> String {
 /// All forms of all questions, in the order of their names.
 pub fn all() -> String {
     let mut forms: BTreeMap<String, Value> = BTreeMap::new();
-    for schema in SCHEMAS {
+    for schema in &QUESTIONS {
         let schema = schemas::named(schema.name).unwrap();
         for (name, form) in schema["definitions"].as_object().into_iter().flatten() {
             if is_form(name, form) && name != "range" && names(form).is_none() {

@@ -1,6 +1,6 @@
 //! The schemas of questions: files that every door shows, derived from the types that read the questions.
 
-use question::schemas::SCHEMAS;
+use question::questions::QUESTIONS;
 use question::{encoder, failures, fsdp, replay, rl, schema, search};
 use serde_json::{Value, json};
 
@@ -94,10 +94,10 @@ fn of_reproduce() -> Value {
 fn files_of_schemas_say_what_questions_are_read() {
     let folder = root().join("question/schemas");
     let mut wrong = Vec::new();
-    for one in SCHEMAS {
+    for one in &QUESTIONS {
         let text = serde_json::to_string_pretty(&named(one.name).unwrap()).unwrap() + "\n";
         wrong.extend(hold(&folder.join(format!("{}.json", one.name)), &text));
     }
     assert!(wrong.is_empty(), "{CURE}\n{}", wrong.join("\n"));
-    assert_eq!(std::fs::read_dir(folder).unwrap().count(), SCHEMAS.len());
+    assert_eq!(std::fs::read_dir(folder).unwrap().count(), QUESTIONS.len());
 }

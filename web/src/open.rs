@@ -118,21 +118,10 @@ impl File {
         if kind.is_none() {
             self.check(context, &text)?;
         }
-        let asks = matches!(
-            kind,
-            Some(
-                InputKind::Scenario
-                    | InputKind::Sweep
-                    | InputKind::Plan
-                    | InputKind::Encoder
-                    | InputKind::Rl
-                    | InputKind::Fsdp
-                    | InputKind::Failures
-                    | InputKind::ModelConfig
-                    | InputKind::Cluster
-            )
-        );
-        answered(kind, asks.then_some(text))
+        let asks = |kind: InputKind| {
+            kind.question().is_some() || matches!(kind, InputKind::ModelConfig | InputKind::Cluster)
+        };
+        answered(kind, kind.is_some_and(asks).then_some(text))
     }
 
     /// Reports what is wrong with `text` of unknown kind, by the format that its name promises.

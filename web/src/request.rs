@@ -2,14 +2,8 @@
 
 use std::path::PathBuf;
 
-use question::encoder::EncoderKeys;
-use question::failures::FailureKeys;
-use question::fsdp::FsdpKeys;
-use question::keys::table::Row;
-use question::rl::RlKeys;
-use question::schemas::{self, Schema};
+use question::questions::{self, QuestionKind};
 use question::{Context, Diagnostic, keywords};
-use scenarios::Folder;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -87,63 +81,36 @@ enum Request {
     Compare(open::Compare),
 }
 
-/// The questions that the page has forms for.
+/// A kind of question that the page has a form for.
 #[derive(Deserialize, Clone, Copy)]
-#[serde(rename_all = "kebab-case")]
-enum Of {
-    Scenario,
-    Plan,
-    Search,
-    Rl,
-    Fsdp,
-    Encoder,
-    Failures,
+#[serde(try_from = "String")]
+struct Of(&'static QuestionKind);
+
+impl TryFrom<String> for Of {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        questions::named(&name).map(Self).map_err(|unknown| unknown.message)
+    }
 }
 
 impl Of {
-    const fn schema(self) -> Schema {
-        match self {
-            Self::Scenario => schemas::SCENARIO,
-            Self::Plan => schemas::PLAN,
-            Self::Search => schemas::SEARCH,
-            Self::Rl => schemas::RL,
-            Self::Fsdp => schemas::FSDP,
-            Self::Encoder => schemas::ENCODER,
-            Self::Failures => schemas::FAILURES,
-        }
-    }
-
     /// Questions to begin with.
-    const fn examples(self) -> Folder {
-        match self {
-            Self::Scenario | Self::Search => scenarios::EXAMPLES,
-            Self::Plan => scenarios::PLANS,
-            Self::Rl => scenarios::RL,
-            Self::Fsdp => scenarios::FSDP,
-            Self::Encoder => scenarios::ENCODERS,
-            Self::Failures => scenarios::FAILURES,
-        }
-    }
-
-    /// The rows of a question that is one table, whose headings group its fields.
-    const fn rows(self) -> &'static [Row] {
-        match self {
-            Self::Scenario | Self::Plan | Self::Search => &[],
-            Self::Rl => RlKeys::ROWS,
-            Self::Fsdp => FsdpKeys::ROWS,
-            Self::Encoder => EncoderKeys::ROWS,
-            Self::Failures => FailureKeys::ROWS,
-        }
+    fn examples(self) -> Result<impl Serialize, Diagnostic> {
+        let folder = self.0.examples.ok_or_else(|| {
+            Diagnostic::new(format!("questions of the kind {} have no examples", self.0.name))
+        })?;
+        lists::examples(folder)
     }
 
     /// The schema as the page shows it: texts without flags, and the group of each field as `group`.
     fn shown(self) -> Result<Value, Diagnostic> {
-        let mut schema: Value = keywords::value(self.schema().text)?;
+        let mut schema: Value = keywords::value(self.0.schema)?;
         wording::describe(&mut schema);
-        for row in self.rows() {
+        for row in self.0.rows {
             schema["properties"][row.name]["group"] = row.heading.into();
         }
-        schema["order"] = self.rows().iter().map(|row| row.name).collect();
+        schema["order"] = self.0.rows.iter().map(|row| row.name).collect();
         Ok(schema)
     }
 }
@@ -189,7 +156,7 @@ pub fn answer(context: &Context<'_>, request: &str) -> Result<String, Failure> {
     Ok(match request {
         Request::Schema { of } => json(context, &of.shown()?),
         Request::Schedules => json(context, &groups::schedules()),
-        Request::Examples { of } => json(context, &lists::examples(of.examples())?),
+        Request::Examples { of } => json(context, &of.examples()?),
         Request::Keys { text } => json(context, &lists::Keys { keys: keys(&text)? }),
         Request::Text { keys } => {
             let text = keywords::written(&keys)?;
