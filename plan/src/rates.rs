@@ -195,7 +195,7 @@ rates! {
     "the product of the head, over matmul";
     "head" head: Ratio = 1.0, Ideal;
 
-    "How many times as long the backward of fused attention takes as the forward: 2.5 by its FLOPs, five products in place of two (Dao 2023, arXiv 2307.08691, section 3.1).",
+    "How many times as long the backward of fused attention takes as the forward: 2.5 by its FLOPs, five products, not two (Dao 2023, arXiv 2307.08691, section 3.1).",
     "both at the sequence length of the model";
     "flash-backward" flash_backward: Ratio = 2.5, Ideal;
 
