@@ -13,7 +13,7 @@ model     29643 pipeline sim profile certificate scenarios
 search    17144 search ilp failures
 hardware  26603 calibrate executor traces
 planner   41718 plan planning fsdp measured
-answers   42906 question answer reproduce
+answers   42905 question answer reproduce
 doors     24223 src python web draw native launches
 EOF
 }

@@ -87,9 +87,6 @@ pub fn csv<Row: Serialize>(rows: impl IntoIterator<Item = Row>) -> Result<Vec<u8
 
 /// The figures of `rows` as CSV: each column with its place in the JSON of a row, the keys of objects with dots in
 /// between. Items of a list are separated by blanks.
-///
-/// # Errors
-/// If memory runs out.
 fn csv_of<Row: Serialize>(
     rows: impl IntoIterator<Item = Row>,
     columns: &[(&str, &str)],

@@ -67,9 +67,13 @@ impl Solution {
     /// How far the order is from the bound, in words.
     #[must_use]
     pub fn against_bound(&self) -> String {
-        let shown = |bound| format::time(bound).trim().to_owned();
-        against_bound(Nanos(self.cost_ns), self.bound_ns.map(Nanos), shown)
+        against_bound_in_time(Nanos(self.cost_ns), self.bound_ns.map(Nanos))
     }
+}
+
+/// How far `cost` is from `bound`, with the time of the bound.
+pub(crate) fn against_bound_in_time(cost: Nanos, bound: Option<Nanos>) -> String {
+    against_bound(cost, bound, |bound| format::time(bound).trim().to_owned())
 }
 
 /// How far `cost` is from `bound`, in the words of every headline and note; `shown` writes the bound.
@@ -87,8 +91,24 @@ pub(crate) fn against_bound(
     }
 }
 
-/// By how much `cost` exceeds `bound`, as a share of the cost.
+/// By how much `cost` exceeds `bound`, as a share of the cost; nothing of no cost.
 #[allow(clippy::cast_precision_loss)]
 pub(crate) fn gap(cost: Nanos, bound: Nanos) -> f64 {
-    1.0 - bound.0.min(cost.0) as f64 / cost.0.max(1) as f64
+    if cost.0 == 0 { 0.0 } else { 1.0 - bound.0.min(cost.0) as f64 / cost.0 as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_order_of_no_time_is_optimal_and_has_no_gap() {
+        let free = Solution::new(("span", Nanos(0)), Some(Nanos(0)), &[]);
+        assert_eq!((free.gap, free.against_bound().as_str()), (Some(0.0), "proved optimal"));
+        let found = Solution::new(("span", Nanos(200)), Some(Nanos(150)), &[]);
+        assert_eq!(found.gap, Some(0.25));
+        assert!(found.against_bound().ends_with("25.00 % shorter"), "{}", found.against_bound());
+        let open = Solution::new(("p95", Nanos(200)), None, &[]);
+        assert_eq!(open.gap, None);
+    }
 }

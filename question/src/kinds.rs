@@ -119,8 +119,7 @@ impl InputKind {
             Self::Trace => "a trace, for `debubble replay`",
             Self::Schedule => "a schedule",
             Self::Run => "a script, log or configuration of a training run, for `debubble advise`",
-            // Those of questions are above.
-            _ => "a question",
+            _ => "a question", // Questions have words of their own.
         }
     }
 
@@ -145,8 +144,7 @@ impl InputKind {
             Self::Trace => format!("`debubble replay {file}` predicts its steps"),
             Self::Schedule => format!("name it in a question: --schedule {file}"),
             Self::Run => format!("`debubble advise {file}` says what to change of it"),
-            // Those of questions are above.
-            _ => String::new(),
+            _ => String::new(), // Questions are above.
         }
     }
 }

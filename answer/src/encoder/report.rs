@@ -8,7 +8,7 @@ use serde::Serialize;
 use sim::encoder::EncoderOperation;
 
 use super::{EncoderAnswer, EncoderRow, word};
-use crate::solution::Solution;
+use crate::solution::against_bound_in_time;
 
 /// Rows of each placement that a table for people has where no schedule is named.
 const SHOWN: usize = 3;
@@ -199,7 +199,7 @@ pub(super) fn headline(row: &EncoderRow, bound: Nanos) -> String {
         row.schedule,
         place(row),
         format::time(Nanos(row.step_ns)).trim(),
-        Solution::new(("makespan", Nanos(row.step_ns)), Some(bound), &[]).against_bound(),
+        against_bound_in_time(Nanos(row.step_ns), Some(bound)),
     );
     match row.fits {
         Some(false) => format!("No step fits the memory limit. The shortest without it: {best}"),

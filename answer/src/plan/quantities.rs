@@ -4,13 +4,12 @@ use measured::interval_in_words;
 use question::format;
 
 use super::priced::Plan;
-use crate::solution::against_bound;
+use crate::solution::against_bound_in_time;
 
 /// How far the order of `plan` may be from the best, in words, where a bound is known.
 #[must_use]
 pub fn least(plan: &Plan) -> Option<String> {
-    let shown = |bound| format::time(bound).trim().to_owned();
-    let bound = against_bound(plan.step, Some(plan.least_step?), shown);
+    let bound = against_bound_in_time(plan.step, Some(plan.least_step?));
     Some(format!("of all orders of passes in this memory: {bound}"))
 }
 

@@ -26,7 +26,7 @@ use question::{Diagnostic, format};
 use super::joint_choice::gain;
 use super::{Improvements, JointChoice, Simulated, Solved};
 use crate::front::Standing;
-use crate::solution::Solution;
+use crate::solution::against_bound_in_time;
 
 pub struct SearchRow {
     /// The order that was found, with its instance.
@@ -534,7 +534,7 @@ fn running(row: &SearchRow) -> Option<String> {
         "\n{}: the order takes {} a step, since a stage may begin later than in a step alone; {} ({})\n",
         name.join(", "),
         format::time(step),
-        Solution::new(("step", step), Some(bound.cost), &[]).against_bound(),
+        against_bound_in_time(step, Some(bound.cost)),
         bound.argument
     ))
 }
