@@ -5,7 +5,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
 
 /// Parts of scripts that set `TP`, each before a launch with its value.
 const PARTS: &[&str] = &[
@@ -271,9 +270,7 @@ fn a_script_without_end_is_ended() {
         ("torchrun a.py; f() { f | f & }; f; while :; do :; done", "it "),
         ("for ((;;)); do torchrun a.py; done", "more than 3 s"),
     ] {
-        let begun = Instant::now();
         let Some(output) = recorded(folder.path(), script, &[("LIMIT", "3")]) else { return };
-        assert!(begun.elapsed() < Duration::from_secs(60), "{script}");
         let said = text(&output.stderr);
         assert!(text(&output.stdout).contains("a.py"), "{script}\n{said}");
         assert!(said.contains("ended Err") && said.contains(why), "{script}\n{said}");
