@@ -202,15 +202,12 @@ pub struct FsdpAnswer {
     pub interrupted: Option<bool>,
 }
 
-impl FsdpAnswer {
-    /// The rows as CSV, with the keys of the JSON as columns.
-    pub fn csv(&self) -> Result<Vec<u8>, Diagnostic> {
+impl crate::Tabular for FsdpAnswer {
+    fn csv(&self) -> Result<Vec<u8>, Diagnostic> {
         crate::csv(&self.results)
     }
 
-    /// The rows for people.
-    #[must_use]
-    pub fn sheet(&self) -> Sheet {
+    fn sheet(&self) -> Sheet {
         let table = Sheet::table(&HEADER, self.results.iter().map(FsdpRow::cells))
             .with_best(best(&self.results).map(|(at, _)| at))
             .headed(&self.headline);

@@ -73,8 +73,18 @@ pub mod timelines;
 pub mod verify;
 
 use question::Diagnostic;
+use question::sheet::Sheet;
 use serde::Serialize;
 use serde_json::Value;
+
+/// The answer to a question of rows, in the forms that the command line, Python and the page give.
+pub trait Tabular: Serialize {
+    /// The rows as CSV, with the keys of the JSON as columns.
+    fn csv(&self) -> Result<Vec<u8>, Diagnostic>;
+
+    /// The tables for people.
+    fn sheet(&self) -> Sheet;
+}
 
 /// `rows` as CSV, under the names of their fields.
 pub fn csv<Row: Serialize>(rows: impl IntoIterator<Item = Row>) -> Result<Vec<u8>, Diagnostic> {

@@ -306,15 +306,12 @@ fn announce(context: &Context<'_>, asked: &Asked, rounds: u64) {
     announce_estimate(context.host(), all, PAIRS_PER_SECOND, &what);
 }
 
-impl RlAnswer {
-    /// The phases as CSV, with the keys of the JSON as columns.
-    pub fn csv(&self) -> Result<Vec<u8>, Diagnostic> {
+impl crate::Tabular for RlAnswer {
+    fn csv(&self) -> Result<Vec<u8>, Diagnostic> {
         crate::csv(&self.phases)
     }
 
-    /// The tables for people.
-    #[must_use]
-    pub fn sheet(&self) -> Sheet {
+    fn sheet(&self) -> Sheet {
         let time = |nanos: u64| format::rounded_time(Nanos(nanos));
         let phase = |row: &PhaseRow| {
             vec![row.phase.to_owned(), time(row.time_ns), format::percent(row.share)]
@@ -332,7 +329,9 @@ impl RlAnswer {
         let assumed = self.assumed.iter().map(|one| format!("assumed: {one}\n"));
         sheet.and_text(assumed.collect::<String>()).headed(&self.headline)
     }
+}
 
+impl RlAnswer {
     /// The answer in two sentences, of so many `devices`.
     fn headline(&self, devices: u64) -> String {
         let whole = |share: f64| format!("{:.0} %", 100.0 * share);

@@ -123,7 +123,7 @@ impl Document {
         }
         let links = self.link.into_iter().map(|link| read_link(link, half_width));
         Ok(Profile {
-            machine: self.machine.into(),
+            machine: self.machine,
             model: read_model(&self.model)?,
             half_width,
             overhead: read(self.overhead)?,
@@ -147,7 +147,7 @@ impl Document {
         Self {
             version: unplaced(VERSION),
             half_width: unplaced(half_width),
-            machine: profile.machine.clone().into(),
+            machine: profile.machine.clone(),
             model: unplaced(profile.model.into()),
             overhead: quantity(&profile.overhead),
             layer: part(&profile.layer),

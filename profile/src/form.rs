@@ -13,7 +13,7 @@ use crate::shape::ModelShape;
 pub(crate) struct Document {
     pub(crate) version: Spanned<u64>,
     pub(crate) half_width: Spanned<f64>,
-    pub(crate) machine: MachineDocument,
+    pub(crate) machine: Machine,
     pub(crate) model: Spanned<ModelDocument>,
     pub(crate) overhead: Spanned<QuantityDocument>,
     pub(crate) layer: PartDocument,
@@ -22,23 +22,6 @@ pub(crate) struct Document {
     pub(crate) optimizer: OptimizerDocument,
     #[serde(default)]
     pub(crate) link: Vec<LinkDocument>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) struct MachineDocument {
-    pub(crate) cpu: String,
-    pub(crate) cores: u64,
-    pub(crate) os: String,
-    pub(crate) device: String,
-    pub(crate) driver: Option<String>,
-    pub(crate) clocks: Option<String>,
-    pub(crate) pinned: bool,
-    #[serde(default)]
-    pub(crate) neighbours: u64,
-    pub(crate) date: String,
-    pub(crate) program: String,
-    pub(crate) remark: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -142,6 +125,27 @@ impl TryFrom<i64> for Size {
     }
 }
 
+/// Bytes in a file, as [`Size`] reads them.
+pub(crate) mod size {
+    use pipeline::Bytes;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::Size;
+
+    pub(crate) fn serialize<S: Serializer>(
+        bytes: &Bytes,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(bytes.0)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Bytes, D::Error> {
+        Size::deserialize(deserializer).map(|size| Bytes(size.0))
+    }
+}
+
 /// Read before all else.
 #[derive(Deserialize)]
 pub(crate) struct First {
@@ -176,18 +180,3 @@ impl From<ModelShape> for ModelDocument {
         }
     }
 }
-
-macro_rules! same_fields {
-    ($($from:ident => $to:ident),*) => {$(
-        impl From<$from> for $to {
-            fn from(machine: $from) -> Self {
-                let $from { cpu, cores, os, device, driver, clocks, .. } = machine;
-                let $from { pinned, neighbours, date, program, remark, .. } = machine;
-                Self {
-                    cpu, cores, os, device, driver, clocks, pinned, neighbours, date, program, remark,
-                }
-            }
-        }
-    )*};
-}
-same_fields!(Machine => MachineDocument, MachineDocument => Machine);

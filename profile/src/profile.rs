@@ -1,6 +1,7 @@
 //! A profile: a machine, the model shape that it was measured for, times and sizes.
 
 use pipeline::Footprint;
+use serde::{Deserialize, Serialize};
 
 use crate::link::{Link, Message};
 use crate::quantity::Quantity;
@@ -31,7 +32,8 @@ pub struct Profile {
 }
 
 /// Where and when a profile was measured. Texts are as the machine gives them.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Machine {
     /// Model of the processor.
     pub cpu: String,
@@ -48,6 +50,7 @@ pub struct Machine {
     /// Whether threads were pinned to cores.
     pub pinned: bool,
     /// How many other workers computed at the same time.
+    #[serde(default)]
     pub neighbours: u64,
     /// Day of the measurement, UTC, as in 2026-11-30.
     pub date: String,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ::reproduce::{self as published, Answer as Published};
+use answer::Tabular;
 use answer::compare::{Comparison, report};
 use answer::timelines::{self, Recorded};
 use answer::{

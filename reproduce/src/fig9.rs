@@ -15,7 +15,7 @@ use sim::Replay;
 use super::cell::{self, Basis, Cell, Figure};
 use super::check::{Check, Evidence};
 use super::contender::Contender;
-use super::picture::{Lines, Pair, Panel, Picture, Point, distinct};
+use super::picture::{Grid, Pair, Panel, Picture, Point, distinct};
 use super::sources::{Sources, error_in};
 use super::table::{Contents, Table};
 use super::totals::Count;
@@ -123,7 +123,7 @@ pub(super) fn curves(title: &str, cells: &[Cell]) -> Picture {
         };
         Panel { series: METHODS.map(curve).into(), title: setting }
     };
-    Picture::Lines(Lines {
+    Picture::Lines(Grid {
         title: title.to_owned(),
         x_label:
             "memory limit, in p M_B (p stages, m microbatches; M_B: activations of one microbatch on one stage)"

@@ -63,8 +63,7 @@ pub use self::beyond::{Beyond, SearchedCell};
 pub use self::cell::{Cell, Figure};
 pub use self::check::{Evidence, Verdict};
 pub use self::picture::{
-    Bars, Comparison, Group, Lines, PUBLISHED, Pair, Panel, Picture, Place, PlacePair, Places,
-    Point,
+    Bars, Grid, Group, PUBLISHED, Pair, Panel, Picture, Place, PlacePair, Places, Point,
 };
 pub use self::table::Table;
 pub use self::tables::TABLES;

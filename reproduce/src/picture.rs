@@ -14,9 +14,9 @@ pub enum Picture {
     /// Groups of bars, with the published figure, or another, as a mark across each.
     Bars(Bars),
     /// Small multiples of curves, with the published figure as a mark at each point.
-    Lines(Lines),
-    /// Small multiples of points, each with a line to the published one.
-    Comparison(Comparison),
+    Lines(Grid<Panel>),
+    /// Small multiples of points that differ from the published ones along both axes, each with a line to it.
+    Comparison(Grid<Places>),
 }
 
 /// Groups of bars, a bar for every series in each.
@@ -58,12 +58,12 @@ pub struct Pair {
 
 /// A grid of panels with the same series and the same axes.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Lines {
+pub struct Grid<Panel> {
     /// The title of the picture.
     pub title: String,
     /// The quantity on the horizontal axes, with its unit.
     pub x_label: String,
-    /// The quantity on the vertical axes, a rate.
+    /// The quantity on the vertical axes; of curves a rate.
     pub y_label: String,
     /// The names of the series, in the order in which every panel has them.
     pub series: Vec<String>,
@@ -88,21 +88,6 @@ pub struct Point {
     /// The rates there.
     #[serde(flatten)]
     pub rates: Pair,
-}
-
-/// A grid of panels with the same series: points that differ from the published ones along both axes.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Comparison {
-    /// The title of the picture.
-    pub title: String,
-    /// The quantity on the horizontal axes, with its unit.
-    pub x_label: String,
-    /// The quantity on the vertical axes.
-    pub y_label: String,
-    /// The names of the series.
-    pub series: Vec<String>,
-    /// The panels, row by row.
-    pub panels: Vec<Places>,
 }
 
 /// The points of one setting.

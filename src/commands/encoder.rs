@@ -10,8 +10,8 @@ use question::Context;
 use question::encoder::EncoderKeys;
 use question::keys::flags::Flags;
 
-use super::width::Pictures;
-use super::{OUTPUT, Verdict, note, note_all, print_json, print_sheet};
+use super::forms::Forms;
+use super::{OUTPUT, Verdict, note, note_all};
 use crate::error::Error;
 use crate::host::Host;
 use crate::{files, help};
@@ -46,30 +46,19 @@ microbatch through encoder and model and back.";
 
 /// Predict a step with an encoder in front of a language model (VLM), by schedule and placement of the encoder
 #[derive(Args)]
-#[command(after_long_help = help::flow(EXAMPLES))]
+#[command(after_long_help = help::flow(EXAMPLES), mut_arg("svg", |arg| arg.help("Write a picture of that step")))]
 pub struct Encoder {
     /// File of the question, with these keys; flags override it
     #[arg(value_name = "QUESTION.toml")]
     question: Option<PathBuf>,
     #[command(flatten)]
     flags: Flags<EncoderKeys>,
-    /// Print one JSON object instead of a table
-    #[arg(long, help_heading = OUTPUT)]
-    json: bool,
-    /// Write the table as CSV, with the keys of the JSON as columns
-    #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
-    #[arg(value_parser = files::Output)]
-    csv: Option<PathBuf>,
     /// Write when each pass and each run of layers begins and ends in the shortest step with the encoder in bubbles
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
     #[arg(value_parser = files::Output)]
     operations: Option<PathBuf>,
-    /// Write a picture of that step
-    #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
-    #[arg(value_parser = files::Output)]
-    svg: Option<PathBuf>,
     #[command(flatten)]
-    drawn: Pictures,
+    forms: Forms,
 }
 
 impl Encoder {
@@ -84,19 +73,9 @@ impl Encoder {
         if answer.interrupted.is_some() {
             note("interrupted: the schedules and placements that were done by then, not all");
         }
-        if let Some(path) = &self.csv {
-            files::write(path, answer.csv()?)?;
-        }
         if let Some(path) = &self.operations {
             files::write(path, answer::csv(operations(&answer))?)?;
         }
-        if let Some(path) = &self.svg {
-            files::write(path, pictures::timeline(&answer, self.drawn.width)?)?;
-        }
-        match self.json {
-            true => print_json(out, &answer)?,
-            false => print_sheet(out, &answer.sheet())?,
-        }
-        Ok(Verdict::Done)
+        self.forms.write(out, &answer, pictures::timeline)
     }
 }

@@ -10,11 +10,11 @@ use question::Context;
 use question::failures::FailureKeys;
 use question::keys::flags::Flags;
 
-use super::width::Pictures;
-use super::{Asked, OUTPUT, Verdict, note, note_all, print_json, print_sheet};
+use super::forms::Forms;
+use super::{Asked, Verdict, note, note_all};
 use crate::error::Error;
+use crate::help;
 use crate::host::Host;
-use crate::{files, help};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -44,7 +44,7 @@ spare is ready and resume from a checkpoint.";
 
 /// Predict the step with dead workers, rerouted to data-parallel peers, and compare policies against failures
 #[derive(Args)]
-#[command(after_long_help = help::flow(EXAMPLES))]
+#[command(after_long_help = help::flow(EXAMPLES), mut_arg("svg", |arg| arg.help("Write a picture of the steps, healthy, rerouted and with the pipeline dropped")))]
 pub struct Failures {
     #[command(flatten)]
     asked: Asked,
@@ -53,19 +53,8 @@ pub struct Failures {
     failures: Option<PathBuf>,
     #[command(flatten)]
     flags: Flags<FailureKeys>,
-    /// Write the steps as CSV, with the keys of the JSON as columns
-    #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
-    #[arg(value_parser = files::Output)]
-    csv: Option<PathBuf>,
-    /// Write a picture of the steps, healthy, rerouted and with the pipeline dropped
-    #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
-    #[arg(value_parser = files::Output)]
-    svg: Option<PathBuf>,
     #[command(flatten)]
-    drawn: Pictures,
-    /// Print one JSON object instead of tables
-    #[arg(long, help_heading = OUTPUT)]
-    json: bool,
+    forms: Forms,
 }
 
 impl Failures {
@@ -83,16 +72,6 @@ impl Failures {
                 "interrupted: orders are searched as far as by then, and schedules may be missing",
             );
         }
-        if let Some(path) = &self.csv {
-            files::write(path, answer.csv()?)?;
-        }
-        if let Some(path) = &self.svg {
-            files::write(path, pictures::failures::steps(&answer, self.drawn.width)?)?;
-        }
-        match self.json {
-            true => print_json(out, &answer)?,
-            false => print_sheet(out, &answer.sheet())?,
-        }
-        Ok(Verdict::Done)
+        self.forms.write(out, &answer, pictures::failures::steps)
     }
 }

@@ -7,6 +7,7 @@ pub mod encoder;
 pub mod execute;
 pub mod export;
 pub mod failures;
+mod forms;
 pub mod fsdp;
 pub mod import;
 pub mod man;

@@ -12,12 +12,12 @@ use question::keys::file::MAX_QUESTION;
 use question::keys::flags::Flags;
 use question::rl::RlKeys;
 
+use super::forms::Forms;
 use super::import::variable;
-use super::width::Pictures;
-use super::{OUTPUT, Verdict, note, print_json, print_sheet};
+use super::{Verdict, note};
 use crate::error::Error;
+use crate::help;
 use crate::host::Host;
-use crate::{files, help};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -53,7 +53,7 @@ devices train on responses of the previous policy: both change what is learned."
 
 /// Predict a step of reinforcement learning (GRPO, PPO): rollout, log-probabilities, updates, and what would save time
 #[derive(Args)]
-#[command(after_long_help = help::flow(EXAMPLES))]
+#[command(after_long_help = help::flow(EXAMPLES), mut_arg("svg", |arg| arg.help("Write a picture of the phases")))]
 pub struct Rl {
     /// File of the question, with these keys, or a launch script of verl; flags override it
     #[arg(value_name = "QUESTION.toml|SCRIPT")]
@@ -63,19 +63,8 @@ pub struct Rl {
     /// Value of a variable of the script or the environment, over its own; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable, requires = "question")]
     set: Vec<(String, String)>,
-    /// Print one JSON object instead of tables
-    #[arg(long, help_heading = OUTPUT)]
-    json: bool,
-    /// Write the phases as CSV, with the keys of the JSON as columns
-    #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
-    #[arg(value_parser = files::Output)]
-    csv: Option<PathBuf>,
-    /// Write a picture of the phases
-    #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
-    #[arg(value_parser = files::Output)]
-    svg: Option<PathBuf>,
     #[command(flatten)]
-    drawn: Pictures,
+    forms: Forms,
 }
 
 impl Rl {
@@ -92,17 +81,7 @@ impl Rl {
         if answer.interrupted.is_some() {
             note("interrupted: over the steps and levers that were done by then, not over all");
         }
-        if let Some(path) = &self.csv {
-            files::write(path, answer.csv()?)?;
-        }
-        if let Some(path) = &self.svg {
-            files::write(path, pictures::phases(&answer, self.drawn.width)?)?;
-        }
-        match self.json {
-            true => print_json(out, &answer)?,
-            false => print_sheet(out, &answer.sheet())?,
-        }
-        Ok(Verdict::Done)
+        self.forms.write(out, &answer, pictures::phases)
     }
 }
 

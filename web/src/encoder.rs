@@ -7,7 +7,7 @@ use question::{Context, Diagnostic};
 use serde::{Deserialize, Serialize};
 
 use crate::limits;
-use crate::sheet::{Part, parts};
+use crate::sheet::Forms;
 use crate::text::{table, text};
 
 /// A question for [`answer::encoder::encoder`].
@@ -20,12 +20,8 @@ pub(crate) struct Request {
 /// Steps by placement and schedule.
 #[derive(Serialize)]
 pub(crate) struct Answer {
-    /// Output of the command line.
-    answer: EncoderAnswer,
-    /// The same as tables.
-    sheet: Vec<Part>,
-    /// The rows as CSV.
-    csv: String,
+    #[serde(flatten)]
+    forms: Forms<EncoderAnswer>,
     /// The shortest step with the encoder in bubbles; nothing where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     svg: Option<String>,
@@ -47,13 +43,6 @@ impl Request {
         let drawn = in_bubbles.filter(|_| answer.timeline.is_some()).map(|row| row.schedule);
         let svg = drawn.map(|_| pictures::encoder::timeline(&answer, None)).transpose()?;
         let operations = drawn.map(|_| answer::csv(operations(&answer))).transpose()?;
-        Ok(Answer {
-            sheet: parts(answer.sheet()),
-            csv: text(answer.csv()?),
-            svg,
-            operations: operations.map(text),
-            drawn,
-            answer,
-        })
+        Ok(Answer { svg, operations: operations.map(text), drawn, forms: Forms::of(answer)? })
     }
 }

@@ -8,8 +8,8 @@ use question::{Context, Diagnostic};
 use serde::{Deserialize, Serialize};
 
 use crate::limits;
-use crate::sheet::{Part, parts};
-use crate::text::{scenario, table, text};
+use crate::sheet::Forms;
+use crate::text::{scenario, table};
 
 /// A question for [`answer::failures::failures`].
 #[derive(Deserialize)]
@@ -23,12 +23,8 @@ pub(crate) struct Request {
 /// The steps that remain.
 #[derive(Serialize)]
 pub(crate) struct Answer {
-    /// Output of the command line.
-    answer: FailuresAnswer,
-    /// The same as tables.
-    sheet: Vec<Part>,
-    /// The rows as CSV.
-    csv: String,
+    #[serde(flatten)]
+    forms: Forms<FailuresAnswer>,
     /// The steps as bars; nothing where none fits.
     #[serde(skip_serializing_if = "Option::is_none")]
     svg: Option<String>,
@@ -42,6 +38,6 @@ impl Request {
         limits::check_failures(context, &scenario, &keys)?;
         let answer = answer::failures::failures(context, &scenario, &keys)?;
         let svg = pictures::failures::steps(&answer, None).ok();
-        Ok(Answer { sheet: parts(answer.sheet()), csv: text(answer.csv()?), svg, answer })
+        Ok(Answer { svg, forms: Forms::of(answer)? })
     }
 }

@@ -7,8 +7,8 @@ use question::{Context, Diagnostic};
 use serde::{Deserialize, Serialize};
 
 use crate::limits;
-use crate::sheet::{Part, parts};
-use crate::text::{table, text};
+use crate::sheet::Forms;
+use crate::text::table;
 
 /// A question for [`answer::fsdp::fsdp`].
 #[derive(Deserialize)]
@@ -20,12 +20,8 @@ pub(crate) struct Request {
 /// Every way in every setting.
 #[derive(Serialize)]
 pub(crate) struct Answer {
-    /// Output of the command line.
-    answer: FsdpAnswer,
-    /// The same as tables.
-    sheet: Vec<Part>,
-    /// The rows as CSV.
-    csv: String,
+    #[serde(flatten)]
+    forms: Forms<FsdpAnswer>,
     /// The bubble over the minibatch size.
     svg: String,
     /// The settings in words, of each of which the first minibatch can be drawn.
@@ -57,12 +53,10 @@ impl Request {
         let settings = settings(context, &planning::samples::of_keys(context, &keys)?)?;
         let answer = answer::fsdp::fsdp(context, &keys)?;
         Ok(Answer {
-            sheet: parts(answer.sheet()),
-            csv: text(answer.csv()?),
             svg: pictures::fsdp::bubbles(&answer.results, None)?,
             best: best(&answer.results).map_or(0, |(_, row)| place(&settings, row)),
             settings: settings.iter().map(in_words).collect(),
-            answer,
+            forms: Forms::of(answer)?,
         })
     }
 }

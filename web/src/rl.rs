@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::limits;
-use crate::sheet::{Part, parts};
-use crate::text::{table, text, unwritable};
+use crate::sheet::Forms;
+use crate::text::{table, unwritable};
 
 /// A question for [`answer::rl::rl`].
 #[derive(Deserialize)]
@@ -21,12 +21,8 @@ pub(crate) struct Request {
 /// The step.
 #[derive(Serialize)]
 pub(crate) struct Answer {
-    /// Output of the command line.
-    answer: RlAnswer,
-    /// The same as tables.
-    sheet: Vec<Part>,
-    /// The phases as CSV.
-    csv: String,
+    #[serde(flatten)]
+    forms: Forms<RlAnswer>,
     /// A bar for each phase.
     svg: String,
     /// The keys that each change of the answer sets, and null for those that it takes away; nothing where it cannot be.
@@ -45,11 +41,9 @@ impl Request {
             None => object(&row.keys).map(|changed| Some(difference(&own, changed))),
         };
         Ok(Answer {
-            sheet: parts(answer.sheet()),
-            csv: text(answer.csv()?),
             svg: pictures::rl::phases(&answer, None)?,
             changes: answer.levers.iter().map(change).collect::<Result<_, _>>()?,
-            answer,
+            forms: Forms::of(answer)?,
         })
     }
 }

@@ -1,9 +1,29 @@
 //! Tables and texts as the page shows them.
 
+use answer::Tabular;
+use question::Diagnostic;
 use question::sheet::{Block, Sheet};
 use serde::Serialize;
 
+use crate::text::text;
 use crate::wording::said;
+
+/// An answer with rows, in the forms of the command line.
+#[derive(Serialize)]
+pub(crate) struct Forms<A> {
+    /// Output of the command line.
+    answer: A,
+    /// The same as tables.
+    sheet: Vec<Part>,
+    /// The rows as CSV.
+    csv: String,
+}
+
+impl<A: Tabular> Forms<A> {
+    pub(crate) fn of(answer: A) -> Result<Self, Diagnostic> {
+        Ok(Self { sheet: parts(answer.sheet()), csv: text(answer.csv()?), answer })
+    }
+}
 
 /// A part of a sheet.
 #[derive(Serialize)]

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use answer::Tabular;
 use answer::simulate::{Answers, Wants};
 use question::keys::Keys;
 use question::scenario::Scenario;

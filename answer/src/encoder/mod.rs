@@ -405,6 +405,7 @@ mod tests {
     use pipeline::{Costs, Shape};
 
     use super::*;
+    use crate::Tabular as _;
 
     /// Of schedules whose orders keep a limit, too: nothing holds bytes, and activations count.
     #[test]

@@ -76,15 +76,12 @@ const COLUMNS: [&str; 13] = [
     "microbatches_by_stage",
 ];
 
-impl EncoderAnswer {
-    /// The rows as CSV, with the keys of the JSON as columns.
-    pub fn csv(&self) -> Result<Vec<u8>, Diagnostic> {
+impl crate::Tabular for EncoderAnswer {
+    fn csv(&self) -> Result<Vec<u8>, Diagnostic> {
         crate::csv_of(&self.results, &COLUMNS.map(|key| (key, key)))
     }
 
-    /// The tables for people.
-    #[must_use]
-    pub fn sheet(&self) -> Sheet {
+    fn sheet(&self) -> Sheet {
         let has_bytes = self.results.iter().any(|row| row.peak_bytes.is_some());
         let has_limit = self.results.iter().any(|row| row.fits.is_some());
         let mut head = vec!["placement", "schedule", "v", "step", "bubble", "gain", "above bound"];
@@ -119,7 +116,9 @@ impl EncoderAnswer {
         let assumed = self.assumed.iter().map(|one| format!("assumed: {one}\n"));
         sheet.and_text(assumed.collect::<String>())
     }
+}
 
+impl EncoderAnswer {
     /// All rows where schedules are named, else the first ones of each placement.
     fn shown(&self) -> Vec<&EncoderRow> {
         let is_shown = |at: usize, row: &EncoderRow| {

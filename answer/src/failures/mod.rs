@@ -144,15 +144,12 @@ pub struct FailuresAnswer {
     pub interrupted: Option<bool>,
 }
 
-impl FailuresAnswer {
-    /// The rows as CSV, without policies and numbers of dead workers.
-    pub fn csv(&self) -> Result<Vec<u8>, Diagnostic> {
+impl crate::Tabular for FailuresAnswer {
+    fn csv(&self) -> Result<Vec<u8>, Diagnostic> {
         crate::csv_of(&self.results, report::COLUMNS_OF_CSV)
     }
 
-    /// The tables for people.
-    #[must_use]
-    pub fn sheet(&self) -> Sheet {
+    fn sheet(&self) -> Sheet {
         report::sheet(self)
     }
 }

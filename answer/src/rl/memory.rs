@@ -62,6 +62,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::path::PathBuf;
 
+    use crate::Tabular as _;
     use question::Context;
     use question::rl::RlKeys;
 

@@ -1,7 +1,7 @@
 //! Published tables as pictures.
 
 use question::Diagnostic;
-use reproduce::{Bars, Comparison, Lines, Panel, Picture, Place, Places, Point};
+use reproduce::{Bars, Grid, Panel, Picture, Place, Places, Point};
 
 use crate::Width;
 use crate::plot::bars::{self, Bar, BarChart, BarGroup};
@@ -41,7 +41,7 @@ fn bar_chart(picture: &Bars) -> BarChart {
 }
 
 /// A panel per setting, the published rate as a dot at each point.
-fn line_chart(picture: &Lines) -> LineChart {
+fn line_chart(picture: &Grid<Panel>) -> LineChart {
     let dot = |point: &Point| Dot {
         beside: Some(point.rates.published),
         ..Dot::new(point.x, point.rates.ours)
@@ -64,7 +64,7 @@ fn line_chart(picture: &Lines) -> LineChart {
 }
 
 /// A panel per setting, a line from each of our points to the published one.
-fn compared(picture: &Comparison) -> comparison::Comparison {
+fn compared(picture: &Grid<Places>) -> comparison::Comparison {
     let place = |place: Place| (place.x, place.y);
     let panel = |places: &Places| comparison::ComparisonPanel {
         title: places.title.clone(),

@@ -153,17 +153,22 @@ pub(super) fn read(
         facts,
         seconds,
         memory,
-        fits: match row.fits.as_str() {
-            "yes" => Some(true),
-            "no" => Some(false),
-            _ => None,
-        },
+        fits: said_to_fit(row),
         configuration,
         release: release(source, line, row),
         apart: set_apart(source, row, seconds),
         place,
         name,
     })))
+}
+
+/// Whether it fits, where that is published.
+fn said_to_fit(row: &Published) -> Option<bool> {
+    match row.fits.as_str() {
+        "yes" => Some(true),
+        "no" => Some(false),
+        _ => None,
+    }
 }
 
 /// Whether nothing was measured and nothing is known of memory.

@@ -96,16 +96,7 @@ impl Sizes {
         }
         let tower = encoder.as_ref().map(|tower| &tower.model);
         for one in model.iter().chain(tower) {
-            if one.heads % tensor != 0 {
-                let heads = one.heads;
-                let message = format!("--tensor {tensor} does not divide {heads} attention heads");
-                return Err(wrong("tensor", message));
-            }
-            let tokens = one.sequence.saturating_mul(samples).saturating_mul(images);
-            if tokens > MAX_TOKENS {
-                let message = format!("a microbatch has more than {MAX_TOKENS} tokens");
-                return Err(wrong("microbatch-size", message));
-            }
+            check_group(one, tensor, samples.saturating_mul(images))?;
         }
         let recompute = match keys.recompute {
             Some(RecomputeKey::Full) => Recompute::Full,
@@ -271,4 +262,18 @@ fn sentence(keys: &EncoderKeys, vision: &Vision, tower: &Tower) -> String {
         "the encoder is the model's vision_config: {layers} layers of {hidden}, {heads} heads, {gate} of {ffn}, \
          {sequence} tokens of an image{windows}{size}; its embeddings and its projector are left out"
     )
+}
+
+/// Refuses a `model` whose heads `tensor` devices cannot share, or of whose sequences `count` are too long.
+fn check_group(model: &Transformer, tensor: u64, count: u64) -> Result<(), Diagnostic> {
+    if model.heads % tensor != 0 {
+        let heads = model.heads;
+        let message = format!("--tensor {tensor} does not divide {heads} attention heads");
+        return Err(wrong("tensor", message));
+    }
+    if model.sequence.saturating_mul(count) > MAX_TOKENS {
+        let message = format!("a microbatch has more than {MAX_TOKENS} tokens");
+        return Err(wrong("microbatch-size", message));
+    }
+    Ok(())
 }

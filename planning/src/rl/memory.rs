@@ -79,31 +79,36 @@ impl Reader<'_> {
                 .samples
                 .model
                 .with_sequence(tokens.clamp(1, MOST_TOKENS).next_multiple_of(2 * context)),
-            recipe: Recipe {
-                batch: data.saturating_mul(microbatches),
-                gradient_bytes: 4,
-                optimizer_bytes: 12,
-                weight_bytes: 2,
-                logit_bytes: 6,
-                fp8_activation_input: false,
-                offload: Offload::NONE,
-                sequence_parallel: true,
-                scatter_gather: true,
-                overlap_gradients: true,
-                overlap_parameters: false,
-                loss: Loss::Separate,
-                boundary: Boundary::Barrier,
-                reserved: RESERVED,
-                memory_budget: MemoryBudget::default(),
-                precision: Precision::Bf16,
-                head: Precision::Bf16,
-                software: Software { eager: true, ..Software::default() },
-                imbalance: Imbalance::default(),
-                attended: 1.0,
-            },
+            recipe: recipe(data.saturating_mul(microbatches)),
             cluster: Cluster { parts: vec![(self.samples.machine.clone(), devices)] },
             layout: LayerLayout::of(layers).ok(),
             setup,
         }
+    }
+}
+
+/// The recipe of an update of `batch` sequences: mixed precision with Adam, gradients reduced beside the backward.
+fn recipe(batch: u64) -> Recipe {
+    Recipe {
+        batch,
+        gradient_bytes: 4,
+        optimizer_bytes: 12,
+        weight_bytes: 2,
+        logit_bytes: 6,
+        fp8_activation_input: false,
+        offload: Offload::NONE,
+        sequence_parallel: true,
+        scatter_gather: true,
+        overlap_gradients: true,
+        overlap_parameters: false,
+        loss: Loss::Separate,
+        boundary: Boundary::Barrier,
+        reserved: RESERVED,
+        memory_budget: MemoryBudget::default(),
+        precision: Precision::Bf16,
+        head: Precision::Bf16,
+        software: Software { eager: true, ..Software::default() },
+        imbalance: Imbalance::default(),
+        attended: 1.0,
     }
 }

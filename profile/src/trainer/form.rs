@@ -7,7 +7,8 @@ use toml::Spanned;
 use super::{Backward, RecordedChunk, Resident, TrainerProfile};
 use crate::document::{VERSION, check_half_width};
 use crate::error::{ProfileError, fail, unplaced};
-use crate::form::{FootprintDocument, MachineDocument, QuantityDocument, Size};
+use crate::form::{FootprintDocument, QuantityDocument, Size};
+use crate::profile::Machine;
 use crate::quantities::{read_quantity, write_quantity};
 use crate::quantity::Quantity;
 
@@ -29,7 +30,7 @@ struct Document {
     one_device: bool,
     half_width: Spanned<f64>,
     message: Option<Size>,
-    machine: MachineDocument,
+    machine: Machine,
     hop: Option<Spanned<QuantityDocument>>,
     overhead: Option<Spanned<QuantityDocument>>,
     chunk: Spanned<Vec<Spanned<ChunkDocument>>>,
@@ -39,38 +40,11 @@ struct Document {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct ChunkDocument {
     footprint: Option<FootprintDocument>,
-    resident: Option<ResidentDocument>,
+    resident: Option<Resident>,
     forward: Spanned<QuantityDocument>,
     backward_input: Option<Spanned<QuantityDocument>>,
     backward_weight: Option<Spanned<QuantityDocument>>,
     backward: Option<Spanned<QuantityDocument>>,
-}
-
-/// Bytes.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ResidentDocument {
-    weights: Size,
-    gradients: Size,
-    optimizer: Size,
-    pass: Size,
-}
-
-impl From<Resident> for ResidentDocument {
-    fn from(Resident { weights, gradients, optimizer, pass }: Resident) -> Self {
-        let [weights, gradients, optimizer, pass] =
-            [weights, gradients, optimizer, pass].map(|bytes| Size(bytes.0));
-        Self { weights, gradients, optimizer, pass }
-    }
-}
-
-impl From<ResidentDocument> for Resident {
-    fn from(document: ResidentDocument) -> Self {
-        let ResidentDocument { weights, gradients, optimizer, pass } = document;
-        let [weights, gradients, optimizer, pass] =
-            [weights, gradients, optimizer, pass].map(|size| Bytes(size.0));
-        Self { weights, gradients, optimizer, pass }
-    }
 }
 
 impl TrainerProfile {
@@ -108,7 +82,7 @@ impl Document {
             let (input, weight) = split.unzip();
             unplaced(ChunkDocument {
                 footprint: chunk.footprint.map(Into::into),
-                resident: chunk.resident.map(Into::into),
+                resident: chunk.resident,
                 forward: quantity(&chunk.forward),
                 backward_input: input.map(quantity),
                 backward_weight: weight.map(quantity),
@@ -125,7 +99,7 @@ impl Document {
             one_device: profile.one_device,
             half_width: unplaced(half_width),
             message: profile.message.map(|bytes| Size(bytes.0)),
-            machine: profile.machine.clone().into(),
+            machine: profile.machine.clone(),
             hop: profile.hop.as_ref().map(quantity),
             overhead: profile.overhead.as_ref().map(quantity),
             chunk: unplaced(profile.chunks.iter().map(chunk).collect()),
@@ -146,7 +120,7 @@ impl Document {
         }
         let chunks = self.chunk.into_inner().into_iter().map(|one| read_chunk(one, half_width));
         Ok(TrainerProfile {
-            machine: self.machine.into(),
+            machine: self.machine,
             schedule: self.schedule,
             stages,
             placement: self.placement,
@@ -180,6 +154,6 @@ fn read_chunk(
         }
     };
     let forward = read_quantity(forward, half_width)?;
-    let (footprint, resident) = (footprint.map(Into::into), resident.map(Into::into));
+    let footprint = footprint.map(Into::into);
     Ok(RecordedChunk { forward, backward, footprint, resident })
 }

@@ -7,6 +7,7 @@ mod merged;
 mod recorded;
 
 use pipeline::{Bytes, Costs, Footprint, Footprints, Nanos, PassTimes, Placement, Shape};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub(crate) use self::form::KIND;
@@ -59,15 +60,20 @@ pub struct RecordedChunk {
 }
 
 /// The memory of a chunk besides the activations of microbatches.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Resident {
     /// Weights, and all else that lies there for good.
+    #[serde(with = "crate::form::size")]
     pub weights: Bytes,
     /// Gradients of the weights.
+    #[serde(with = "crate::form::size")]
     pub gradients: Bytes,
     /// State of the optimizer, master weights included.
+    #[serde(with = "crate::form::size")]
     pub optimizer: Bytes,
     /// The most that a pass takes for itself besides what is held before or after it.
+    #[serde(with = "crate::form::size")]
     pub pass: Bytes,
 }
 

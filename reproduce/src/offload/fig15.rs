@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::super::cell::{Basis, Cell, Figure, ratio_rounding};
 use super::super::check::{Check, Evidence};
-use super::super::picture::{Comparison, Picture, Place, PlacePair, Places};
+use super::super::picture::{Grid, Picture, Place, PlacePair, Places};
 use super::super::sources::Sources;
 use super::{Simulated, fig1, held, simulate, wrong};
 use measured::papers::pipeoffload::layer_bytes;
@@ -163,7 +163,7 @@ pub(super) fn picture(title: &str, cells: &[Cell]) -> Picture {
             places.points.push((at, point));
         }
     }
-    Picture::Comparison(Comparison {
+    Picture::Comparison(Grid {
         title: title.to_owned(),
         x_label: "activations of the fullest device, in GiB (s: tokens of a sample; k: time of copies to the host and \
                   back over that of compute)"

@@ -106,11 +106,7 @@ pub fn search_on_hardware(
     // Of every search as many steps as of the one under way.
     let all = effort.times.map(|_| 1 + ROUNDS);
     let mut tell = |searches: u64, known: Option<Nanos>, now: Progress| {
-        let phase = if known.is_some() { Phase::OnHardware } else { Phase::Nominal };
-        let before = now.of.map_or(0, |of| searches.saturating_mul(of));
-        let of = all.zip(now.of).map(|(all, of)| all.saturating_mul(of));
-        let (best, steps) = (known.or(now.best), before.saturating_add(now.steps));
-        progress(Progress { phase, best, bound: None, steps, of });
+        progress(beside(now, searches, all, known));
     };
     let nominal_search = search(instance, once, |now| tell(0, None, now), stop)?;
     let mut evaluator = Evaluator::new(instance, on);
@@ -158,6 +154,15 @@ pub fn search_on_hardware(
         stuck,
         interrupted,
     })
+}
+
+/// The progress of all searches, of which `now` is that of one after `searches` others, and `known` the best value so far.
+fn beside(now: Progress, searches: u64, all: Option<u64>, known: Option<Nanos>) -> Progress {
+    let phase = if known.is_some() { Phase::OnHardware } else { Phase::Nominal };
+    let before = now.of.map_or(0, |of| searches.saturating_mul(of));
+    let of = all.zip(now.of).map(|(all, of)| all.saturating_mul(of));
+    let (best, steps) = (known.or(now.best), before.saturating_add(now.steps));
+    Progress { phase, best, bound: None, steps, of }
 }
 
 /// Refuses overlapping passes, and more of them over all steps than the engine runs.

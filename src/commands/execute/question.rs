@@ -18,6 +18,7 @@ use question::keys::{HardwareKeys, Keys};
 use question::profiles;
 use question::scenario::{Scenario, Setting};
 use question::values::hardware::BoundaryKey;
+use question::values::passes::Recomputed;
 use question::{Context, Warnings};
 
 /// Default number of measured steps.
@@ -137,33 +138,14 @@ fn job(
     most_chunks: usize,
 ) -> Result<Job, Error> {
     let mut own = setting.clone();
-    let mut model = None;
     let recomputed = case::recomputed(scenario, setting, rule)?;
-    if let Some(sizes) = common.sizes {
-        let (shape, placement) = case::shape(scenario, setting, rule)?;
-        let fail = |error: ModelError| {
-            let message = format!("{}: {error}", rule.name());
-            scenario.error(setting, None, message)
-        };
-        let trained = sizes.model(shape, most_chunks).map_err(fail)?;
-        let held = executor::footprints(trained, shape, common.element_bytes).map_err(fail)?;
-        let of = |bytes: fn(Footprint) -> Bytes| {
-            Some((0..shape.chunks()).map(|chunk| bytes(held.of(chunk))).collect::<Vec<_>>())
-        };
-        own.keys.activation = of(|one| one.until_backward);
-        own.keys.activation_until_weight = of(|one| one.until_weight);
-        if shape.has_shards() {
-            fill_shards(&mut own.keys, held.shards(), common.has_times);
+    let model = match common.sizes {
+        Some(sizes) => {
+            let asked = (scenario, setting, rule);
+            Some(fill_sizes(&mut own, asked, common, sizes, &recomputed, most_chunks)?)
         }
-        recompute::keep(&mut own.keys, &recomputed, trained, common.element_bytes, shape)
-            .map_err(fail)?;
-        recompute::time(&mut own.keys, &recomputed, trained, shape, placement)
-            .map_err(|fault| scenario.error(setting, Some("forward"), fault.to_string()))?;
-        if own.keys.profile.is_some() {
-            own.keys.layers = Some(trained.layers() as u64);
-        }
-        model = Some(trained);
-    }
+        None => None,
+    };
     let mut case = case::case(context, scenario, &own, rule)?;
     let boundary = match (case.steady, common.taken.boundary) {
         (None, given) => given.unwrap_or(BoundaryKey::Barrier),
@@ -195,6 +177,40 @@ fn job(
         seed: setting.keys.seed.unwrap_or(0),
         neighbours: common.neighbours,
     })
+}
+
+/// Fills sizes and times into `own`, a copy of the setting that was asked, by the GPT of `sizes`.
+fn fill_sizes(
+    own: &mut Setting,
+    (scenario, setting, rule): (&Scenario, &Setting, &ScheduleSource),
+    common: &Common,
+    sizes: Sizes,
+    recomputed: &[Recomputed],
+    most_chunks: usize,
+) -> Result<executor::Model, Error> {
+    let (shape, placement) = case::shape(scenario, setting, rule)?;
+    let fail = |error: ModelError| {
+        let message = format!("{}: {error}", rule.name());
+        scenario.error(setting, None, message)
+    };
+    let trained = sizes.model(shape, most_chunks).map_err(fail)?;
+    let held = executor::footprints(trained, shape, common.element_bytes).map_err(fail)?;
+    let of = |bytes: fn(Footprint) -> Bytes| {
+        Some((0..shape.chunks()).map(|chunk| bytes(held.of(chunk))).collect::<Vec<_>>())
+    };
+    own.keys.activation = of(|one| one.until_backward);
+    own.keys.activation_until_weight = of(|one| one.until_weight);
+    if shape.has_shards() {
+        fill_shards(&mut own.keys, held.shards(), common.has_times);
+    }
+    recompute::keep(&mut own.keys, recomputed, trained, common.element_bytes, shape)
+        .map_err(fail)?;
+    recompute::time(&mut own.keys, recomputed, trained, shape, placement)
+        .map_err(|fault| scenario.error(setting, Some("forward"), fault.to_string()))?;
+    if own.keys.profile.is_some() {
+        own.keys.layers = Some(trained.layers() as u64);
+    }
+    Ok(trained)
 }
 
 /// Takes the keys out of `setting` that ask the simulator for a cluster, but mean something by

@@ -137,16 +137,7 @@ pub fn run(
     // A single device has no peers; more than one is refused without a secret.
     let nobody = (launch.world == 1).then(|| "alone".to_owned());
     let token = variable(TOKEN).or(nobody).unwrap_or_default().into_bytes();
-    let mut ran = Vec::with_capacity(jobs.len());
-    for (index, job) in (0u16..).zip(&jobs) {
-        let Some(port) = launch.port.checked_add(index) else {
-            return Err(Error::question("there are not enough ports: lower MASTER_PORT"));
-        };
-        let launch = Launch { port, ..launch.clone() };
-        let about = String::new();
-        let rendezvous = Rendezvous { launch, bind: None, token: token.clone(), about };
-        ran.extend(run::join(&job.plan, &rendezvous).map_err(fail)?);
-    }
+    let ran = ran(&jobs, &launch, &token)?;
     let Some(first) = jobs.first().filter(|_| launch.rank == 0) else { return Ok(Verdict::Done) };
     let serial = run::serial(&first.plan).map_err(fail)?;
     let answer = answer(setting, &jobs, &ran, &serial)?;
@@ -163,6 +154,21 @@ pub fn run(
     }
     let all = answer.results.iter().all(|row| row.equal);
     Ok(if all { Verdict::Done } else { Verdict::Missed })
+}
+
+/// Runs `jobs` one after the other, each on a port of its own; the runs of this process.
+fn ran(jobs: &[Job], launch: &Launch, token: &[u8]) -> Result<Vec<MeasuredRun>, Error> {
+    let mut ran = Vec::with_capacity(jobs.len());
+    for (index, job) in (0u16..).zip(jobs) {
+        let Some(port) = launch.port.checked_add(index) else {
+            return Err(Error::question("there are not enough ports: lower MASTER_PORT"));
+        };
+        let launch = Launch { port, ..launch.clone() };
+        let about = String::new();
+        let rendezvous = Rendezvous { launch, bind: None, token: token.to_vec(), about };
+        ran.extend(run::join(&job.plan, &rendezvous).map_err(fail)?);
+    }
+    Ok(ran)
 }
 
 #[allow(clippy::needless_pass_by_value)] // The form of `map_err`.

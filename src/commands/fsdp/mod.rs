@@ -12,8 +12,8 @@ use question::Context;
 use question::fsdp::FsdpKeys;
 use question::keys::flags::Flags;
 
-use super::width::Pictures;
-use super::{OUTPUT, Verdict, note, print_json, print_sheet};
+use super::forms::Forms;
+use super::{OUTPUT, Verdict, note};
 use crate::error::Error;
 use crate::host::Host;
 use crate::{files, help};
@@ -69,30 +69,19 @@ without transfers, is printed next to the measured one.";
 
 /// Pack samples for FSDP, with collectives or on-demand communication: step time, idle time, speed-up
 #[derive(Args)]
-#[command(after_long_help = help::flow(EXAMPLES))]
+#[command(after_long_help = help::flow(EXAMPLES), mut_arg("svg", |arg| arg.help("Write a picture of the bubble over the minibatch size")))]
 pub struct Fsdp {
     /// File of the question, with these keys; flags override it
     #[arg(value_name = "QUESTION.toml")]
     question: Option<PathBuf>,
     #[command(flatten)]
     flags: Flags<FsdpKeys>,
-    /// Print one JSON object instead of a table
-    #[arg(long, help_heading = OUTPUT)]
-    json: bool,
-    /// Write the rows as CSV, with the keys of the JSON as columns
-    #[arg(long, help_heading = OUTPUT, value_name = "FILE.csv")]
-    #[arg(value_parser = files::Output)]
-    csv: Option<PathBuf>,
-    /// Write a picture of the bubble over the minibatch size
-    #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
-    #[arg(value_parser = files::Output)]
-    svg: Option<PathBuf>,
     /// Write a picture of the first minibatch, layer by layer; one setting only
     #[arg(long, help_heading = OUTPUT, value_name = "FILE.svg")]
     #[arg(value_parser = files::Output)]
     timeline: Option<PathBuf>,
     #[command(flatten)]
-    drawn: Pictures,
+    forms: Forms,
     #[command(flatten)]
     execution: execute::Flags,
 }
@@ -105,11 +94,12 @@ impl Fsdp {
         let file = self.question.as_ref().map(|path| FsdpKeys::read(&context, path)).transpose()?;
         let keys = self.flags.over(file.unwrap_or_default())?;
         if self.execution.is_asked() {
-            let files = [("csv", &self.csv), ("svg", &self.svg), ("timeline", &self.timeline)];
+            let files =
+                [("csv", &self.forms.csv), ("svg", &self.forms.svg), ("timeline", &self.timeline)];
             if let Some((flag, _)) = files.into_iter().find(|(_, path)| path.is_some()) {
                 return Err(Error::question(format!("--{flag} is not for --execute")));
             }
-            return execute::run(&keys, &self.execution, self.json, out);
+            return execute::run(&keys, &self.execution, self.forms.json, out);
         }
         if let Some(path) = &self.timeline {
             let keys = planning::samples::of_keys(&context, &keys)?;
@@ -121,23 +111,13 @@ impl Fsdp {
                 return Err(Error::question(message).with_help(cure));
             };
             let (ways, layers) = (keys.ways(), keys.layers());
-            let picture = pictures::timelines(setting, &ways, layers, self.drawn.width)?;
+            let picture = pictures::timelines(setting, &ways, layers, self.forms.drawn.width)?;
             files::write(path, picture)?;
         }
         let answer = fsdp(&context, &keys)?;
         if answer.interrupted.is_some() {
             note("interrupted: over the minibatches that were done by then, not over all");
         }
-        if let Some(path) = &self.csv {
-            files::write(path, answer.csv()?)?;
-        }
-        if let Some(path) = &self.svg {
-            files::write(path, pictures::bubbles(&answer.results, self.drawn.width)?)?;
-        }
-        match self.json {
-            true => print_json(out, &answer)?,
-            false => print_sheet(out, &answer.sheet())?,
-        }
-        Ok(Verdict::Done)
+        self.forms.write(out, &answer, |answer, width| pictures::bubbles(&answer.results, width))
     }
 }

@@ -30,14 +30,7 @@ pub(super) fn sizes(
         (None, Some(layers)) => layers,
         (None, None) => return Err(lacks("num-layers")),
     };
-    let gates = ["swiglu", "quick-geglu", "geglu", "glu-activation"];
-    let gated = gates.iter().any(|name| arguments.has(name));
-    let dense = match arguments.whole("ffn-hidden-size")? {
-        Some(width) => width,
-        // As Megatron-LM fills it in.
-        None if gated => hidden.saturating_mul(8) / 3 / 64 * 64,
-        None => hidden.saturating_mul(4),
-    };
+    let (dense, gated) = feed_forward(arguments, hidden)?;
     let has_biases = arguments
         .flag("add-bias-linear")
         .unwrap_or(!arguments.is_dump && !arguments.has("disable-bias-linear"));
@@ -67,6 +60,19 @@ pub(super) fn sizes(
     }
     let sizes = mixers(arguments, attention(arguments, sizes)?)?;
     experts(arguments, dense, sizes, notes)
+}
+
+/// The width of the feed-forward network of a model `hidden` wide, and whether it is gated.
+fn feed_forward(arguments: &Arguments, hidden: u64) -> Result<(u64, bool), Wrong> {
+    let gates = ["swiglu", "quick-geglu", "geglu", "glu-activation"];
+    let gated = gates.iter().any(|name| arguments.has(name));
+    let dense = match arguments.whole("ffn-hidden-size")? {
+        Some(width) => width,
+        // As Megatron-LM fills it in.
+        None if gated => hidden.saturating_mul(8) / 3 / 64 * 64,
+        None => hidden.saturating_mul(4),
+    };
+    Ok((dense, gated))
 }
 
 /// The learned positions, if there are any.
