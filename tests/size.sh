@@ -9,12 +9,12 @@ cd "$(dirname "$0")/.."
 # Each wing with its budget and its rooms.
 wings() {
   cat <<'EOF'
-model     29643 pipeline sim profile certificate scenarios
-search    17144 search ilp failures
+model     29615 pipeline sim profile certificate scenarios
+search    17149 search ilp failures
 hardware  26603 calibrate executor traces
-planner   41718 plan planning fsdp measured
-answers   42905 question answer reproduce
-doors     24223 src python web draw native launches
+planner   41763 plan planning imports fsdp measured
+answers   42891 question answer reproduce
+doors     24222 src python web draw native launches
 EOF
 }
 

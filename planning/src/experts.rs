@@ -20,7 +20,7 @@ const MAX_COUNTS: usize = 1 << 20;
 
 impl TrainingDocument {
     /// The same without the keys that are about experts.
-    pub(crate) fn without_experts(self) -> Self {
+    pub fn without_experts(self) -> Self {
         Self {
             dispatcher: None,
             overlap_experts: None,

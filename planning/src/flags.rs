@@ -5,7 +5,7 @@ use std::path::Path;
 use question::{Context, Diagnostic};
 
 use crate::document::{ClusterDocument, Document, ModelDocument};
-use crate::import::models;
+use crate::models;
 use crate::samples::NAMED_SEQUENCE;
 
 /// Keys of a question, which override those of its file.
@@ -31,7 +31,8 @@ impl PlanFlags {
     }
 
     /// Whether `path` is the name of a model that is built in, and of no file.
-    pub(crate) fn is_named(context: &Context<'_>, path: &Path) -> bool {
+    #[must_use]
+    pub fn is_named(context: &Context<'_>, path: &Path) -> bool {
         models::named(&path.to_string_lossy()).is_some() && !context.exists(path)
     }
 
@@ -73,7 +74,8 @@ impl PlanFlags {
     }
 
     /// `document` with the keys that are given.
-    pub(crate) fn over(&self, document: Document) -> Document {
+    #[must_use]
+    pub fn over(&self, document: Document) -> Document {
         let clusters = match (&self.machines[..], &self.devices[..]) {
             ([], []) => document.cluster,
             ([], devices) => {

@@ -30,9 +30,6 @@
 //! # Ok::<(), question::Diagnostic>(())
 //! ```
 
-// Their readers are compiled, and not linked.
-#![cfg_attr(not(feature = "recipes"), allow(dead_code))]
-
 mod checked;
 mod clusters;
 pub mod config;
@@ -43,10 +40,10 @@ pub mod fit;
 mod flags;
 mod framework;
 mod frozen;
-pub mod import;
 mod lengths;
 pub mod machines;
 mod memory_error;
+pub mod models;
 mod noise;
 mod reader;
 pub mod rl;
@@ -83,7 +80,7 @@ pub use self::software::SoftwareKey;
 pub use self::training::RESERVED;
 
 /// The largest question.
-const MAX_FILE: u64 = 1 << 20;
+pub const MAX_FILE: u64 = 1 << 20;
 
 /// Reads the question in `path` and checks it; `memory_error` is the part by which the memory of a plan may
 /// be underestimated.
@@ -102,30 +99,34 @@ pub fn read_with(
     memory_error: MemoryError,
     flags: &PlanFlags,
 ) -> Result<Question, Diagnostic> {
-    let of_model = || {
-        let document = flags.of_model(context, path)?;
-        check(context, Path::new(""), &document, memory_error)
-    };
     if PlanFlags::is_named(context, path) {
-        return of_model();
+        return of_model(context, path, memory_error, flags);
     }
     let text = context.read_toml(path, MAX_FILE)?;
-    if import::is_known(context, path, &text) {
-        return imported(context, path, &text, memory_error, flags);
+    read_text(context, path, &text, memory_error, flags)
+}
+
+/// The same of the `text` of the file `path`.
+pub fn read_text(
+    context: &Context<'_>,
+    path: &Path,
+    text: &str,
+    memory_error: MemoryError,
+    flags: &PlanFlags,
+) -> Result<Question, Diagnostic> {
+    if PlanFlags::is_config(path, text) {
+        return of_model(context, path, memory_error, flags);
     }
-    if PlanFlags::is_config(path, &text) {
-        return of_model();
-    }
-    let document: Document = toml::from_str(&text)
-        .map_err(|error| Diagnostic::toml(path, &text, &error, &[]))
-        .map_err(|error| kinds::misplaced(path, &text, &[InputKind::Plan], error))
+    let document: Document = toml::from_str(text)
+        .map_err(|error| Diagnostic::toml(path, text, &error, &[]))
+        .map_err(|error| kinds::misplaced(path, text, &[InputKind::Plan], error))
         .map_err(|error| match error.help {
             None if error.message.ends_with(" is missing") => error.with_help(EXAMPLE),
             _ => error,
         })?;
     let folder = path.parent().unwrap_or(Path::new(""));
     // Lines of the file say nothing of keys that flags give.
-    let file = flags.is_empty().then_some((path, &text[..]));
+    let file = flags.is_empty().then_some((path, text));
     let document = &flags.over(document);
     Reader { context, folder, file, document, memory_error }.question()
 }
@@ -134,18 +135,15 @@ pub fn read_with(
 const EXAMPLE: &str =
     "a question has model, tokens, batch and tables [[cluster]], as scenarios/plan/gpt3.toml";
 
-/// The question of a launch script or a log of a training framework.
-fn imported(
+/// The question of a `config.json`, or of the name of a model.
+fn of_model(
     context: &Context<'_>,
     path: &Path,
-    text: &str,
     memory_error: MemoryError,
     flags: &PlanFlags,
 ) -> Result<Question, Diagnostic> {
-    let imported = import::of_text(context, path, text, &import::Given::default())?;
-    let notes = imported.notes.iter().cloned().chain(imported.left_out_in_words());
-    notes.for_each(|note| context.warn(note));
-    check(context, Path::new(""), &flags.over(imported.document), memory_error)
+    let document = flags.of_model(context, path)?;
+    check(context, Path::new(""), &document, memory_error)
 }
 
 /// Checks the question `document`, whose files lie in `folder`, as [`read`] does. Errors name the key.

@@ -17,9 +17,9 @@ use question::quote;
 use question::values::packing::{CostKey, RecomputeKey};
 
 use crate::config;
-use crate::import::models;
 use crate::machines;
 use crate::memory_error::MemoryError;
+use crate::models;
 use crate::reader::Reader;
 use crate::{Document, ModelDocument};
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use answer::advise::{self as advisor, AdviceQuestion};
-use planning::import::Given;
+use imports::Given;
 use pyo3::prelude::*;
 use question::Context;
 

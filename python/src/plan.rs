@@ -39,7 +39,8 @@ pub(crate) fn plan(
 ) -> PyResult<Planned> {
     let files = Arc::new(files.unwrap_or_default());
     let answered = ask(py, files, progress.as_ref(), move |context| {
-        let question = planning::read(context, &path, memory_error()?);
+        let question =
+            imports::question(context, &path, memory_error()?, &planning::PlanFlags::default());
         planner::plan(context, question.map_err(question::keywords::nowhere)?)
     })?;
     Ok(Planned {
@@ -61,7 +62,12 @@ pub(crate) fn plan_files<'py>(
     let files = Arc::new(files.unwrap_or_default());
     let answered = ask(py, files, None, move |context| {
         let recorder = Recorder::new(context.host());
-        let question = planning::read(&Context::new(&recorder), &path, memory_error()?);
+        let question = imports::question(
+            &Context::new(&recorder),
+            &path,
+            memory_error()?,
+            &planning::PlanFlags::default(),
+        );
         question.map_err(question::keywords::nowhere)?;
         Ok(recorder.into_files())
     })?;

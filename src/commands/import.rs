@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use clap::Args;
-use planning::import::{Given, read};
+use imports::{Given, read};
 use question::Context;
 
 use super::OUTPUT;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use answer::rl::rl;
 use clap::Args;
 use draw::pictures::rl as pictures;
-use planning::import::{Given, read_step};
+use imports::{Given, read_step};
 use question::Context;
 use question::keys::file::MAX_QUESTION;
 use question::keys::flags::Flags;

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use clap::Args;
+use imports::{Asked, Given, Launched, of_launch};
 use launches::{Launch, Options, Recording, record};
-use planning::import::{Asked, Given, Launched, of_launch};
 use question::{Context, Diagnostic, quote};
 
 use super::import::variable;

@@ -9,10 +9,10 @@ use answer::timelines;
 use clap::Parser as _;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use imports::edit::Edits;
+use imports::measured::watch::Watcher;
 use measured::memory_error;
 use pipeline::{LayerLayout, LayoutError, Schedule, Shape};
-use planning::import::edit::Edits;
-use planning::import::measured::watch::Watcher;
 use planning::machines;
 use profile::{AnyProfile, Unsplit};
 use question::Context;
@@ -155,8 +155,8 @@ fn recipe(given: &Given<'_>) -> Result<(), String> {
 
 fn imported(given: &Given<'_>, name: &str) -> Result<(), String> {
     on_disk(|context| {
-        let asked = planning::import::Given::default();
-        let imported = planning::import::read(context, &given.file(name), &asked);
+        let asked = imports::Given::default();
+        let imported = imports::read(context, &given.file(name), &asked);
         imported.map_err(shown)?.to_toml().map(drop)
     })
 }
@@ -171,9 +171,9 @@ fn log(given: &Given<'_>) -> Result<(), String> {
     let old = ["--num-layers 4".to_owned(), "--recompute-granularity full".to_owned()];
     let new = ["--num-layers 8".to_owned(), "--tp-comm-overlap".to_owned()];
     let _ = Edits::between(&old, &new).apply(text);
-    let _ = planning::import::timers::of_log(Path::new("run.log"), text);
+    let _ = imports::timers::of_log(Path::new("run.log"), text);
     on_disk(|context| {
-        let log = planning::import::read_log(context, &given.file("run.log"), 1e6);
+        let log = imports::read_log(context, &given.file("run.log"), 1e6);
         log.map_err(shown)?.measured().map(|one| drop(one.in_words()))
     })
 }
@@ -210,7 +210,9 @@ fn plan(given: &Given<'_>) -> Result<(), String> {
 
 fn read_plan(path: &Path) -> Result<(), String> {
     let error = memory_error().map_err(shown)?;
-    on_disk(|context| planning::read(context, path, error)).map(drop).map_err(shown)
+    on_disk(|context| imports::question(context, path, error, &planning::PlanFlags::default()))
+        .map(drop)
+        .map_err(shown)
 }
 
 /// A plan for the model of a `config.json`.

@@ -90,7 +90,13 @@ fn a_plan_is_answered_without_a_disk() {
     let question = crate::plan::SMALL;
     let files = Files::from([(PathBuf::from("plan.toml"), question.into())]);
     let context = Context::new(&files);
-    let read = planning::read(&context, Path::new("plan.toml"), memory_error().unwrap()).unwrap();
+    let read = imports::question(
+        &context,
+        Path::new("plan.toml"),
+        memory_error().unwrap(),
+        &planning::PlanFlags::default(),
+    )
+    .unwrap();
     let planned = answer::plan::plan(&context, read).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("plan.toml");

@@ -273,7 +273,12 @@ fn a_plan_reads_alike() {
     let question = format!("title = \"A small plan\"{SMALL_PLAN}");
     let files = Files::new([("plan.toml", question.into_bytes())]);
     let context = Context::new(&files.host);
-    let question = planning::read(&context, Path::new("plan.toml"), memory_error().unwrap());
+    let question = imports::question(
+        &context,
+        Path::new("plan.toml"),
+        memory_error().unwrap(),
+        &planning::PlanFlags::default(),
+    );
     let planned = answer::plan::plan(&context, question.unwrap()).unwrap();
     let brief = text::plan(&planned, false, text::COLUMNS);
     assert_eq!(brief, files.prints("plan plan.toml"));

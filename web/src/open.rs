@@ -8,7 +8,7 @@ use answer::timelines::{self, Recorded, Source};
 use answer::{compare, profile, replay, verify};
 use draw::gantt::{self, Chart};
 use draw::pictures;
-use planning::import::Given;
+use imports::Given;
 use question::kinds::InputKind;
 use question::{Context, Diagnostic, keywords, profiles, quote};
 use serde::{Deserialize, Serialize};
@@ -111,7 +111,7 @@ impl File {
                 None,
             );
         }
-        let kind = match planning::import::is_known(context, &self.file, &text) {
+        let kind = match imports::is_known(context, &self.file, &text) {
             true => Some(InputKind::Run),
             false => InputKind::of(&text),
         };

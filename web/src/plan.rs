@@ -52,7 +52,12 @@ impl Request {
     /// Answers it.
     pub(crate) fn answer(self, context: &Context<'_>) -> Result<Answer, Diagnostic> {
         let ask = |file: &str| {
-            let question = planning::read(context, Path::new(file), memory_error()?)?;
+            let question = imports::question(
+                context,
+                Path::new(file),
+                memory_error()?,
+                &planning::PlanFlags::default(),
+            )?;
             planner::plan(context, question)
         };
         let planned = ask(&self.file)?;

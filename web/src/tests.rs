@@ -281,7 +281,9 @@ fn a_plan_is_that_of_the_command_line() {
     let planned = asked(&json!({ "ask": "plan", "file": "plan.toml" }), &files);
     let context = Context::new(&files);
     let error = measured::memory_error().unwrap();
-    let question = planning::read(&context, Path::new("plan.toml"), error).unwrap();
+    let question =
+        imports::question(&context, Path::new("plan.toml"), error, &planning::PlanFlags::default())
+            .unwrap();
     let expected = ::answer::plan::plan(&context, question).unwrap();
     assert_holds(&planned, &printed(&expected));
     let plans = planned["plans"].as_array().unwrap().len();
@@ -304,7 +306,9 @@ fn a_plan_against_another_is_that_of_the_command_line() {
     let context = Context::new(&files);
     let error = measured::memory_error().unwrap();
     let [other, own] = ["kept/plan.toml", "plan.toml"].map(|file| {
-        let question = planning::read(&context, Path::new(file), error).unwrap();
+        let question =
+            imports::question(&context, Path::new(file), error, &planning::PlanFlags::default())
+                .unwrap();
         ::answer::plan::plan(&context, question).unwrap()
     });
     let both = ::answer::plan::Against::of(&other, &own).unwrap();

@@ -1,12 +1,12 @@
 //! A machine calibrated by the measured steps of one set-up.
 
+use imports::Measured;
 use measured::accuracy;
 use pipeline::Bytes;
 use plan::fit::FitError;
 use plan::{CalibratedRun, Cluster, Finalist, Machine, Orders, Setup, number};
 use planning::Question;
 use planning::fit::{SCALES, Scale, calibration, scaled};
-use planning::import::Measured;
 use question::{Context, Diagnostic};
 use serde::Serialize;
 

@@ -9,9 +9,9 @@ mod sheet;
 
 use std::path::{Path, PathBuf};
 
+use imports::{Given, Imported, Measured};
 use measured::{interval_in_words, memory_error};
 use plan::{Orders, Setup};
-use planning::import::{self, Given, Imported, Measured};
 use planning::{Document, Question, SearchDocument};
 use question::{Context, Diagnostic, quote};
 
@@ -112,7 +112,7 @@ pub fn predicted(
 #[must_use]
 pub fn tokens(context: &Context<'_>, question: &AdviceQuestion) -> f64 {
     let run = printed_run_of(context, question).or_else(|_| run_of(context, question));
-    run.map_or(1.0, |(imported, _)| import::tokens_per_device(&imported.document))
+    run.map_or(1.0, |(imported, _)| imports::tokens_per_device(&imported.document))
 }
 
 /// A run whose changes are tried.
@@ -143,7 +143,7 @@ fn run_of<'a>(
 ) -> Result<(Imported, &'a Path), Diagnostic> {
     let mut failed = None;
     for path in &question.files {
-        match import::read_run(context, path, &question.given) {
+        match imports::read_run(context, path, &question.given) {
             Ok(imported) => return Ok((imported, path)),
             Err(error) => failed = failed.or(Some(error)),
         }
@@ -159,7 +159,7 @@ fn printed_run_of<'a>(
 ) -> Result<(Imported, &'a Path), Diagnostic> {
     let (mut imported, own) = run_of(context, question)?;
     for path in question.files.iter().filter(|path| *path != own && context.exists(path)) {
-        let (printed, _) = import::read_log_of(context, path, &question.given, &imported)?;
+        let (printed, _) = imports::read_log_of(context, path, &question.given, &imported)?;
         imported = printed.unwrap_or(imported);
     }
     Ok((imported, own))
@@ -169,14 +169,14 @@ fn printed_run_of<'a>(
 /// framework has printed takes the place of a script.
 fn read(context: &Context<'_>, question: &AdviceQuestion) -> Result<Run, Diagnostic> {
     let (mut imported, own) = run_of(context, question)?;
-    let source = import::script(context, own)?.map(|text| Source {
+    let source = imports::script(context, own)?.map(|text| Source {
         path: own.to_owned(),
         text,
         given: question.given.clone(),
     });
     let mut measured = imported.measured.clone();
     for path in question.files.iter().filter(|path| path.as_path() != own) {
-        let (printed, log) = import::read_log_of(context, path, &question.given, &imported)?;
+        let (printed, log) = imports::read_log_of(context, path, &question.given, &imported)?;
         let (name, of) = (quote::path(path), quote::path(own));
         if let Some(printed) = printed {
             imported = printed;

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use imports::Given;
+use imports::edit::Edits;
 use plan::Orders;
 use planning::fit::Base;
-use planning::import::edit::Edits;
-use planning::import::{self, Given};
 use question::{Context, Diagnostic, quote};
 use similar::TextDiff;
 
@@ -119,7 +119,7 @@ impl Advice {
         change: &Change,
     ) -> bool {
         let given = Given { tokens: Some(self.document.tokens), ..source.given.clone() };
-        let Ok(imported) = import::of_text(context, &source.path, text, &given) else {
+        let Ok(imported) = imports::of_text(context, &source.path, text, &given) else {
             return false;
         };
         let Ok(memory_error) = measured::memory_error() else { return false };

@@ -110,7 +110,8 @@ fn planned(text: &str) -> Option<Planned> {
     let host = BTreeMap::from(files.map(|(path, text)| (path, text.into_bytes())));
     let context = Context::new(&host);
     let error = measured::memory_error().unwrap();
-    let planned = planning::read(&context, &path, error).and_then(|own| super::plan(&context, own));
+    let planned = imports::question(&context, &path, error, &planning::PlanFlags::default())
+        .and_then(|own| super::plan(&context, own));
     planned.map_err(|error| assert!(error.help.is_some(), "{text}{error:?}")).ok()
 }
 

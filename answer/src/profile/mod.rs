@@ -6,8 +6,8 @@ mod tests;
 use ::profile::{Backward, Facts, Quantity, RecordedChunk, TrainerProfile};
 use std::path::{Path, PathBuf};
 
+use imports::timers;
 use pipeline::{Bytes, Placement};
-use planning::import::timers;
 use question::format;
 use question::sheet::Sheet;
 use question::{Context, Diagnostic};

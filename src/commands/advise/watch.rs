@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use answer::advise::AdviceQuestion;
-use planning::import::measured::watch::{Alarm, Cause, Watcher};
+use imports::measured::watch::{Alarm, Cause, Watcher};
 use question::{Context, format};
 use serde::Serialize;
 

@@ -188,7 +188,7 @@ impl Plan {
         let context = Context::new(&host);
         let flags = self.keys.flags();
         let ask = |path: &Path| {
-            let question = planning::read_with(&context, path, memory_error()?, &flags);
+            let question = imports::question(&context, path, memory_error()?, &flags);
             question.and_then(|question| plan(&context, question))
         };
         let planned = ask(path);

@@ -21,7 +21,7 @@ const ELSEWHERE: [&str; 9] = [
     "draw/src/pictures/sweep",
     "planning/src/fit",
     "planning/src/flags.rs",
-    "planning/src/import",
+    "imports/src",
     "answer/src/compare/mod.rs",
 ];
 
