@@ -266,7 +266,7 @@ fn sentence(keys: &EncoderKeys, vision: &Vision, tower: &Tower) -> String {
 
 /// Refuses a `model` whose heads `tensor` devices cannot share, or of whose sequences `count` are too long.
 fn check_group(model: &Transformer, tensor: u64, count: u64) -> Result<(), Diagnostic> {
-    if model.heads % tensor != 0 {
+    if !model.heads.is_multiple_of(tensor) {
         let heads = model.heads;
         let message = format!("--tensor {tensor} does not divide {heads} attention heads");
         return Err(wrong("tensor", message));
