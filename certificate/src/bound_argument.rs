@@ -33,6 +33,8 @@ enum Kind {
     Fill,
     /// Forwards that wait for the memory of earlier microbatches.
     Cycles,
+    /// Microbatches that meet on their way, and wait.
+    Meetings,
     /// Memory times time.
     Little,
     /// A tree of orders, all refuted.
@@ -50,7 +52,7 @@ impl Kind {
     }
 }
 
-const KINDS: [(Kind, &str); 12] = [
+const KINDS: [(Kind, &str); 13] = [
     (Kind::Work, "work"),
     (Kind::Trip, "trip"),
     (Kind::Path, "path"),
@@ -59,6 +61,7 @@ const KINDS: [(Kind, &str); 12] = [
     (Kind::HeadAndTail, "head-and-tail"),
     (Kind::Fill, "fill"),
     (Kind::Cycles, "cycles"),
+    (Kind::Meetings, "meetings"),
     (Kind::Little, "little"),
     (Kind::Branching, "branching"),
     (Kind::Windows, "windows"),

@@ -8,9 +8,18 @@ const MOST_STEPS: u64 = 1 << 32;
 /// The round trips were not followed to the end: they are too many.
 pub(crate) struct TooMany;
 
-/// From the first F of a stage with one chunk to the end of its last B, and to the end of all its
-/// passes, at the least; `None` where the stage has more chunks or room for all microbatches.
-pub(crate) fn times(pipe: &Pipe, stage: &Stage) -> Result<Option<[i128; 2]>, TooMany> {
+/// The times of a stage with one chunk, from its first F on, at the least.
+pub(crate) struct Times {
+    /// Starts of its F, by microbatch.
+    pub(crate) forwards: Vec<i128>,
+    /// The end of its last B.
+    pub(crate) last_backward: i128,
+    /// The end of all its passes.
+    pub(crate) end: i128,
+}
+
+/// The times of `stage`; `None` where it has more chunks or room for all microbatches.
+pub(crate) fn times(pipe: &Pipe, stage: &Stage) -> Result<Option<Times>, TooMany> {
     let &[[until_backward, until_weight]] = &stage.held[..] else { return Ok(None) };
     if until_backward == 0 {
         return Ok(None);
@@ -29,7 +38,7 @@ pub(crate) fn times(pipe: &Pipe, stage: &Stage) -> Result<Option<[i128; 2]>, Too
         steps: 0,
     };
     let away = pipe.start(stage.backwards[0]) - pipe.start(stage.forwards[0]);
-    let mut forward = 0;
+    let (mut forward, mut forwards) = (0, Vec::new());
     for k in 0..pipe.microbatches {
         if k > 0 {
             let waiting = |done: i128| {
@@ -38,13 +47,15 @@ pub(crate) fn times(pipe: &Pipe, stage: &Stage) -> Result<Option<[i128; 2]>, Too
             };
             forward = trips.forward(k, forward + trips.f, waiting)?;
         }
+        forwards.push(forward);
         let behind = trips.backwards.last().map_or(0, |last| last + trips.b);
         trips.backwards.push(behind.max(forward + away));
     }
     let m = pipe.microbatches;
     let end = trips.ended(m, m, m)?;
     let last = trips.backwards.last().map_or(0, |last| last + trips.b);
-    Ok(Some([last.max(end - stage.after_last_backward(pipe)), end]))
+    let last_backward = last.max(end - stage.after_last_backward(pipe));
+    Ok(Some(Times { forwards, last_backward, end }))
 }
 
 struct Trips {

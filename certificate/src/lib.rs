@@ -44,6 +44,7 @@ mod cycles;
 mod form;
 mod head;
 mod knapsack_bound;
+mod meetings;
 mod proof;
 mod read_pass;
 mod recount;

@@ -5,7 +5,7 @@ use std::fs;
 use certificate::{BoundArgument, Certificate, MAX_BYTES, Refusal, verify};
 use pipeline::{
     Bytes, CopyPart, Costs, Family, Footprint, Footprints, Kind, Limit, Limits, Memory, Nanos,
-    Order, Pass, Placement, Problem, Schedule, Shape, Vocabulary,
+    Order, Pass, PassTimes, Placement, Problem, Schedule, Shape, Vocabulary,
 };
 use proptest::prelude::*;
 use search::bounds::{self, Bound};
@@ -168,6 +168,41 @@ proptest! {
         }
     }
 
+    /// Where the first stage holds whole microbatches and no W beside.
+    #[test]
+    fn meetings_are_shown_by_the_checker_and_not_a_nanosecond_more(
+        stages in prop::collection::vec([10..90u64, 10..90u64, 1..90u64], 2..6),
+        hop in 0..9u64,
+        held in 2..5u64,
+        more in 2..20u64,
+        [until_weight, spare] in [1..20u64, 0..20u64],
+    ) {
+        let shape = Shape::new(stages.len() as u64, 1, held + more).unwrap();
+        let times = stages.iter().map(|times| {
+            let [f, b, w] = times.map(Nanos);
+            PassTimes::new(f, b, w)
+        });
+        let costs = Costs::new(times.collect(), Nanos(hop));
+        let one = Footprint { until_backward: Bytes(20), until_weight: Bytes(until_weight) };
+        let footprints = Footprints::uniform(shape, one);
+        let limit = Bytes(20 * held + spare % until_weight);
+        let problem = Problem::new(shape, costs.clone()).unwrap();
+        let problem = problem.with_footprints(footprints.clone()).unwrap();
+        let problem = problem.with_limit(Limit::Bytes(limit));
+        let schedule = split(&Family::ZbHeuristic.schedule(&problem).unwrap());
+        let limits = Limits::new(shape, &[limit]).unwrap();
+        let question = question(schedule, costs, footprints, Some(limits), false);
+        let all = bounds::all(&instance(&question));
+        let own = all.into_iter().find(|bound| bound.argument.name() == "meetings");
+        if let Some(bound) = own {
+            let held = claim(&question, bound);
+            prop_assert_eq!(verify(&held.to_string()).map(|verdict| verdict.bound), Ok(bound.cost));
+            let raised = claim(&question, Bound { cost: bound.cost + Nanos(1), ..bound });
+            let refused = matches!(verify(&raised.to_string()), Err(Refusal::Bound { .. }));
+            prop_assert!(refused || bound.cost == question.cost, "{raised}");
+        }
+    }
+
     #[test]
     fn a_certificate_written_is_read_back(drawn in drawn()) {
         prop_assert_eq!(Certificate::read(&drawn.to_string()), Ok(drawn));
@@ -235,6 +270,7 @@ fn mutated(text: &str, what: u8, [one, other]: [usize; 2], by: u64) -> String {
                 "head-and-tail",
                 "fill",
                 "cycles",
+                "meetings",
                 "little",
             ];
             let old = names.iter().find(|name| text.contains(&format!("\"{name}\""))).unwrap();

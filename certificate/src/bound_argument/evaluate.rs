@@ -2,7 +2,7 @@
 
 use super::{BoundArgument, Kind};
 use crate::critical_path::{Pipe, Stage};
-use crate::{Objective, Refusal, cycles, head};
+use crate::{Objective, Refusal, cycles, head, meetings};
 
 impl BoundArgument {
     /// Whether it shows that every schedule of `pipe` costs `bound` or more. Arguments that rest on a log or on
@@ -37,20 +37,26 @@ impl BoundArgument {
                     || short.checked_mul(from.limit).is_some_and(|room| room < from.area(pipe))
             }
             Kind::Cycles => {
-                let times = cycles::times(pipe, via).map_err(|cycles::TooMany| {
-                    let why = "following so many round trips takes too long";
-                    Refusal::Argument { given: self.to_string(), why }
-                })?;
-                times.is_some_and(|[last_backward, end]| {
+                let times = cycles::times(pipe, via).map_err(|_| self.too_many())?;
+                times.is_some_and(|times| {
                     let seen = match self.from == self.via {
-                        true => cost(pipe, via, end),
-                        false => over(pipe, from, via, last_backward),
+                        true => cost(pipe, via, times.end),
+                        false => over(pipe, from, via, times.last_backward),
                     };
                     bound <= seen
                 })
             }
+            Kind::Meetings => {
+                let span = meetings::span(pipe).map_err(|_| self.too_many())?;
+                self.from == 0 && span.is_some_and(|span| bound <= cost(pipe, from, span))
+            }
         };
         Ok(shown)
+    }
+
+    fn too_many(self) -> Refusal {
+        let why = "following so many round trips takes too long";
+        Refusal::Argument { given: self.to_string(), why }
     }
 }
 

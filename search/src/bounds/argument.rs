@@ -52,6 +52,11 @@ pub enum Argument {
         /// The stage whose forwards wait.
         via: usize,
     },
+    /// Where memory holds few microbatches, they meet on their way, and some wait.
+    Meetings {
+        /// The stage whose memory it is, the first.
+        stage: usize,
+    },
     /// Memory times time.
     Little {
         /// The stage whose memory it is.
@@ -78,6 +83,7 @@ impl Argument {
             Self::HeadAndTail { .. } => "head-and-tail",
             Self::Fill { .. } => "fill",
             Self::Cycles { .. } => "cycles",
+            Self::Meetings { .. } => "meetings",
             Self::Little { .. } => "little",
             Self::Windows => "windows",
             Self::Prefixes => "prefixes",
@@ -92,6 +98,7 @@ impl Argument {
             | Self::Trip { .. }
             | Self::Tail { .. }
             | Self::Little { .. }
+            | Self::Meetings { .. }
             | Self::Path { .. }
             | Self::Cycles { .. } => true,
             Self::Head { .. }
@@ -115,6 +122,7 @@ impl Argument {
             | Self::Tail { stage }
             | Self::HeadAndTail { stage }
             | Self::Fill { stage }
+            | Self::Meetings { stage }
             | Self::Little { stage } => vec![stage],
         }
     }

@@ -34,6 +34,8 @@ pub(super) struct Cycles {
     pub(super) until_last_backward: u64,
     /// The bound up to the end of the last W.
     pub(super) span: u64,
+    /// g_k: no F starts sooner, by microbatch.
+    pub(super) forwards: Vec<u64>,
 }
 
 impl Cycles {
@@ -44,14 +46,16 @@ impl Cycles {
             return None;
         }
         let mut trips = Trips::new(part, station.limit, held);
+        let mut forwards = Vec::with_capacity(usize::try_from(line.microbatches).unwrap_or(0));
         let mut forward = 0;
         for k in 0..line.microbatches {
             if k > 0 {
                 forward = trips.next_forward(k, forward + part.f);
             }
+            forwards.push(forward);
             trips.add_backward(forward + part.f + part.round);
         }
-        Some(trips.end(line.microbatches, after))
+        Some(trips.end(line.microbatches, (after, forwards)))
     }
 }
 
@@ -120,10 +124,10 @@ impl Trips {
         soonest.unwrap_or(least)
     }
 
-    /// `after`: the most time of W that comes after the last B.
-    fn end(&self, microbatches: u64, after: u64) -> Cycles {
+    /// `after`: the most time of W that comes after the last B; `forwards`: g_k.
+    fn end(&self, microbatches: u64, (after, forwards): (u64, Vec<u64>)) -> Cycles {
         let span = self.all_done(microbatches, microbatches, microbatches);
         let last = self.backwards.last().map_or(0, |last| last + self.part.b);
-        Cycles { until_last_backward: last.max(span.saturating_sub(after)), span }
+        Cycles { until_last_backward: last.max(span.saturating_sub(after)), span, forwards }
     }
 }

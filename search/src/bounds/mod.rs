@@ -21,6 +21,7 @@ mod knapsack_bound;
 mod limit;
 mod line;
 mod little;
+mod meetings;
 mod overlapped;
 mod path;
 mod tail;
@@ -105,6 +106,8 @@ pub fn all(instance: &Instance) -> Vec<Bound> {
         fill(|stage| Argument::HeadAndTail { stage }, Counted { tails: true, paths: false }),
         fill(|stage| Argument::Fill { stage }, Counted { tails: true, paths: true }),
         highest(cycles(&line, &tails)),
+        meetings::span(&line)
+            .map(|span| Bound { argument: Argument::Meetings { stage: 0 }, cost: Nanos(span) }),
     ];
     bounds.into_iter().flatten().filter(|bound| bound.cost > Nanos(0)).collect()
 }

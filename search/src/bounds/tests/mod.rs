@@ -1,2 +1,3 @@
 mod exhaustive;
+mod meetings;
 mod paper;
