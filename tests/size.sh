@@ -9,8 +9,8 @@ cd "$(dirname "$0")/.."
 # Each wing with its budget and its rooms.
 wings() {
   cat <<'EOF'
-model     29615 pipeline sim profile certificate scenarios
-search    17149 search ilp failures
+model     29764 pipeline sim profile certificate scenarios
+search    17305 search ilp failures
 hardware  26603 calibrate executor traces
 planner   41763 plan planning imports fsdp measured
 answers   42891 question answer reproduce
