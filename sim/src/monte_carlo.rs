@@ -242,10 +242,11 @@ fn student(freedom: usize) -> f64 {
 mod tests {
     use super::*;
     use pipeline::{Nanos, StageTimes};
-    use rand::SeedableRng;
+    use rand::distr::Open01;
+    use rand::{RngExt, SeedableRng};
     use rand_xoshiro::SplitMix64;
 
-    use crate::straggler::standard_normal;
+    use crate::straggler::normal_quantile;
 
     fn step(nanos: u64) -> Metrics {
         let [first_start, last_end] = [Nanos(10), Nanos(10 + nanos)];
@@ -320,7 +321,7 @@ mod tests {
         let mut misses = [0; 4];
         for seed in 0..2000 {
             let mut rng = SplitMix64::seed_from_u64(seed);
-            let values = (0..400).map(|_| standard_normal(&mut rng)).collect();
+            let values = (0..400).map(|_| normal_quantile(rng.sample(Open01))).collect();
             let summary: Summary<f64> = Summary::of(values, |value| value);
             let outside =
                 |[low, high]: [f64; 2], truth: f64| usize::from(truth < low || truth > high);

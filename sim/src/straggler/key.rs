@@ -18,15 +18,42 @@ pub(super) enum Purpose {
 
 /// The common part of the keys of one replica and iteration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Key(u64);
+pub(crate) struct Key(u64);
+
+/// A random number's place and piece of work, the same in all replicas.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Word(u64);
 
 impl Key {
     pub(super) fn new(seed: u64, replica: u64, iteration: u64) -> Self {
         Self([seed, replica, iteration].into_iter().fold(0, mix))
     }
 
-    /// The random numbers of `pass` on `stage`.
-    pub(super) fn pass(self, purpose: Purpose, stage: usize, pass: Pass) -> SplitMix64 {
+    /// The random bits of `word`.
+    #[inline(always)]
+    pub(crate) const fn draw(self, word: Word) -> u64 {
+        mix(self.0, word.0)
+    }
+
+    /// The random numbers of the validation after a step.
+    pub(super) fn validation(self) -> SplitMix64 {
+        self.rng(Purpose::Validation)
+    }
+
+    /// The random numbers that pick the stragglers of the iteration.
+    pub(super) fn stragglers(self) -> SplitMix64 {
+        self.rng(Purpose::Straggler)
+    }
+
+    fn rng(self, purpose: Purpose) -> SplitMix64 {
+        SplitMix64::seed_from_u64(mix(mix(self.0, 0), (purpose as u64) << 56))
+    }
+}
+
+impl Word {
+    /// That of `pass` on `stage`.
+    #[inline]
+    pub(super) fn pass(purpose: Purpose, stage: usize, pass: Pass) -> Self {
         let kind = match pass.kind {
             Kind::F => 0,
             Kind::B => 1,
@@ -36,11 +63,12 @@ impl Key {
             Kind::T => 5,
             Kind::R => 6,
         };
-        self.rng(stage as u64, word(purpose, kind, pass.chunk, pass.microbatch))
+        Self::at(stage as u64, word(purpose, kind, pass.chunk, pass.microbatch))
     }
 
-    /// The random numbers of the transfer of `value` between two stages.
-    pub(super) fn hop(self, from: usize, to: usize, value: Value) -> SplitMix64 {
+    /// That of the transfer of `value` between two stages.
+    #[inline]
+    pub(super) fn hop(from: usize, to: usize, value: Value) -> Self {
         let (kind, chunk) = match value {
             Value::Output { chunk, .. } => (0, chunk),
             Value::Gradient { chunk, .. } => (1, chunk),
@@ -48,21 +76,11 @@ impl Key {
             Value::HiddenGradient { .. } => (3, 0),
         };
         let place = (from as u64) << 32 | to as u64;
-        self.rng(place, word(Purpose::Hop, kind, chunk, value.microbatch()))
+        Self::at(place, word(Purpose::Hop, kind, chunk, value.microbatch()))
     }
 
-    /// The random numbers of the validation after a step.
-    pub(super) fn validation(self) -> SplitMix64 {
-        self.rng(0, (Purpose::Validation as u64) << 56)
-    }
-
-    /// The random numbers that pick the stragglers of the iteration.
-    pub(super) fn stragglers(self) -> SplitMix64 {
-        self.rng(0, (Purpose::Straggler as u64) << 56)
-    }
-
-    fn rng(self, place: u64, work: u64) -> SplitMix64 {
-        SplitMix64::seed_from_u64(mix(mix(self.0, place), work))
+    fn at(place: u64, work: u64) -> Self {
+        Self(mix(mix(0, place), work))
     }
 }
 
@@ -76,7 +94,8 @@ fn word(purpose: Purpose, kind: u64, chunk: u16, microbatch: u32) -> u64 {
 ///
 /// It is the first number of `SplitMix64` with the seed `hash ^ word`, written out because this is
 /// called for every pass and every transfer, and the crate does not inline the making of a generator.
-fn mix(hash: u64, word: u64) -> u64 {
+#[inline(always)]
+const fn mix(hash: u64, word: u64) -> u64 {
     let z = (hash ^ word).wrapping_add(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

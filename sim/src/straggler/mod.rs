@@ -31,6 +31,7 @@ mod jitter;
 mod key;
 mod normal;
 mod profile;
+mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -42,11 +43,12 @@ pub use durations::NoisyDurations;
 pub use error::StragglerError;
 pub use jitter::Jitter;
 #[cfg(test)]
-pub(crate) use normal::standard_normal;
+pub(crate) use normal::quantile as normal_quantile;
 pub use profile::Profile;
 
 use crate::timed::Timing;
-use key::{Key, Purpose};
+use key::{Key, Purpose, Word};
+use table::LawTable;
 
 /// The target of a slowdown.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -86,6 +88,27 @@ struct Stall {
     length: Nanos,
 }
 
+impl Stall {
+    /// Number of the 2^53 equally likely draws that stall.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // From 0 to 2^53.
+    fn threshold(self) -> u64 {
+        (self.probability * 2.0 / f64::EPSILON).ceil() as u64
+    }
+}
+
+/// Random factors: their law, and the table they are drawn by.
+#[derive(Clone, Debug)]
+struct Factors {
+    law: Jitter,
+    table: LawTable,
+}
+
+impl From<Jitter> for Factors {
+    fn from(law: Jitter) -> Self {
+        Self { table: LawTable::of(&law), law }
+    }
+}
+
 /// The noise model: all that makes durations differ from the nominal ones, for all replicas.
 #[derive(Clone, Debug)]
 pub struct Stragglers {
@@ -96,8 +119,8 @@ pub struct Stragglers {
     links: BTreeMap<(usize, usize), Pace>,
     /// The targets that have their factor already, and their profile.
     slowed: BTreeSet<Target>,
-    pass_jitter: Option<Jitter>,
-    hop_jitter: Option<Jitter>,
+    pass_jitter: Option<Factors>,
+    hop_jitter: Option<Factors>,
     stall: Option<Stall>,
 }
 
@@ -188,7 +211,7 @@ impl Stragglers {
     #[must_use]
     pub fn mean_pass(&self, stage: usize, nominal: f64) -> Option<f64> {
         let pace = self.stages.get(stage)?;
-        let jitter = self.pass_jitter.as_ref().map_or(Some(1.0), Jitter::mean)?;
+        let jitter = self.pass_jitter.as_ref().map_or(Some(1.0), |factors| factors.law.mean())?;
         #[allow(clippy::cast_precision_loss)]
         let stalled = self.stall.map_or(0.0, |stall| stall.probability * stall.length.0 as f64);
         let stalled = if nominal > 0.0 { stalled } else { 0.0 };
@@ -199,7 +222,7 @@ impl Stragglers {
     #[must_use]
     pub fn mean_hop(&self, from: usize, to: usize, nominal: f64) -> Option<f64> {
         let pace = self.links.get(&(from.min(to), from.max(to))).unwrap_or(&NOMINAL);
-        let jitter = self.hop_jitter.as_ref().map_or(Some(1.0), Jitter::mean)?;
+        let jitter = self.hop_jitter.as_ref().map_or(Some(1.0), |factors| factors.law.mean())?;
         pace.profile.is_none().then_some(nominal * pace.factor * jitter)
     }
 
@@ -208,7 +231,7 @@ impl Stragglers {
     #[must_use]
     pub fn least_pass(&self, stage: usize, nominal: f64) -> Option<f64> {
         let pace = self.stages.get(stage)?;
-        let jitter = self.pass_jitter.as_ref().map_or(1.0, Jitter::least);
+        let jitter = self.pass_jitter.as_ref().map_or(1.0, |factors| factors.law.least());
         pace.profile.is_none().then_some(nominal * pace.factor * jitter)
     }
 
@@ -216,7 +239,7 @@ impl Stragglers {
     #[must_use]
     pub fn least_hop(&self, from: usize, to: usize, nominal: f64) -> Option<f64> {
         let pace = self.links.get(&(from.min(to), from.max(to))).unwrap_or(&NOMINAL);
-        let jitter = self.hop_jitter.as_ref().map_or(1.0, Jitter::least);
+        let jitter = self.hop_jitter.as_ref().map_or(1.0, |factors| factors.law.least());
         pace.profile.is_none().then_some(nominal * pace.factor * jitter)
     }
 
@@ -255,12 +278,12 @@ impl Stragglers {
 
     /// Makes the duration of every pass random.
     pub fn jitter_passes(&mut self, jitter: Jitter) {
-        self.pass_jitter = Some(jitter);
+        self.pass_jitter = Some(jitter.into());
     }
 
     /// Makes the duration of every hop random.
     pub fn jitter_hops(&mut self, jitter: Jitter) {
-        self.hop_jitter = Some(jitter);
+        self.hop_jitter = Some(jitter.into());
     }
 
     /// Makes every pass last `length` longer with `probability`; a BW, being B and W, may be hit
@@ -383,8 +406,9 @@ impl<'a> NoiseSample<'a> {
         value: Value,
         start: u64,
     ) -> u64 {
-        let jitter = self.stragglers.hop_jitter.as_ref();
-        let jitter = jitter.map_or(1.0, |jitter| jitter.draw(&mut self.key.hop(from, to, value)));
+        let draw =
+            |factors: &Factors| factors.table.draw(self.key.draw(Word::hop(from, to, value)));
+        let jitter = self.stragglers.hop_jitter.as_ref().map_or(1.0, draw);
         let pace = self.stragglers.links.get(&(from.min(to), from.max(to)));
         duration(nominal, jitter, pace.unwrap_or(&NOMINAL), start)
     }
@@ -398,12 +422,12 @@ impl<'a> NoiseSample<'a> {
     /// How long a pass takes that is no BW.
     fn part_duration(&self, nominal: u64, stage: usize, pass: Pass, start: u64) -> u64 {
         let Stragglers { stages, pass_jitter, stall, .. } = self.stragglers;
-        let random = |purpose| self.key.pass(purpose, stage, pass);
-        let jitter =
-            pass_jitter.as_ref().map_or(1.0, |jitter| jitter.draw(&mut random(Purpose::Pass)));
+        let random = |purpose| self.key.draw(Word::pass(purpose, stage, pass));
+        let draw = |factors: &Factors| factors.table.draw(random(Purpose::Pass));
+        let jitter = pass_jitter.as_ref().map_or(1.0, draw);
         let worked = duration(nominal, jitter, stages.get(stage).unwrap_or(&NOMINAL), start);
         match stall {
-            Some(stall) if nominal > 0 && random(Purpose::Stall).random_bool(stall.probability) => {
+            Some(stall) if nominal > 0 && random(Purpose::Stall) >> 11 < stall.threshold() => {
                 worked.saturating_add(stall.length.0)
             }
             _ => worked,
@@ -461,17 +485,17 @@ fn factor(value: f64) -> Result<f64, StragglerError> {
     legal.then_some(value).ok_or(StragglerError::Factor(value))
 }
 
-/// How long `nominal` takes with `jitter` at `pace` from `start`, in whole nanoseconds.
+/// How long `nominal` takes with `jitter` at `pace` from `start`, in whole nanoseconds, ties to even.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn duration(nominal: u64, jitter: f64, pace: &Pace, start: u64) -> u64 {
-    let work = nominal as f64 * jitter * pace.factor;
+    let work = nominal as f64 * pace.factor * jitter;
     let elapsed = pace.profile.as_ref().map_or(work, |profile| profile.elapsed(work, start));
     if elapsed == nominal as f64 {
         // Exact also where a float is not.
         return nominal;
     }
     // A float too large for the type becomes the largest value.
-    (elapsed.round() as u64).max(1)
+    (elapsed.round_ties_even() as u64).max(1)
 }
 
 #[cfg(test)]
