@@ -1,9 +1,8 @@
 //! How many set-ups a second of processor time the planner costs, how many it orders and times, and
 //! how many it decides where bounds set the slow ones aside.
 
-use std::time::Duration;
+mod processor_time;
 
-use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pipeline::{Bytes, Family};
 use plan::{
@@ -11,43 +10,8 @@ use plan::{
     Machine, MemoryBudget, Norm, Orders, Precision, Price, Recipe, Recompute, Reliability, Setup,
     Sizes, Software, Space, Split, Transformer, Zero, search,
 };
-use rustix::time::{ClockId, clock_gettime};
+use processor_time::ProcessorTime;
 use sim::Replay;
-
-/// Time of the processor on all threads: what others do on the machine is not counted.
-struct ProcessorTime;
-
-impl Measurement for ProcessorTime {
-    type Intermediate = Duration;
-    type Value = Duration;
-
-    fn start(&self) -> Duration {
-        let time = clock_gettime(ClockId::ProcessCPUTime);
-        let seconds = u64::try_from(time.tv_sec).expect("no program is older than its clock");
-        Duration::from_secs(seconds)
-            + Duration::from_nanos(u64::try_from(time.tv_nsec).expect("below a second"))
-    }
-
-    fn end(&self, start: Duration) -> Duration {
-        self.start() - start
-    }
-
-    fn add(&self, first: &Duration, second: &Duration) -> Duration {
-        *first + *second
-    }
-
-    fn zero(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    fn to_f64(&self, value: &Duration) -> f64 {
-        value.as_secs_f64() * 1e9
-    }
-
-    fn formatter(&self) -> &dyn ValueFormatter {
-        WallTime.formatter()
-    }
-}
 
 /// A device of about an A100's sizes, eight to a node.
 fn machine() -> Machine {

@@ -97,17 +97,24 @@ impl Metrics {
 
     /// Share of `cost` in which the average stage waits, (cost - work) / cost; 0 of nothing.
     #[must_use]
-    #[allow(clippy::cast_precision_loss)]
     pub fn bubble_rate_of(&self, cost: Nanos) -> f64 {
-        let available = u128::from(cost.0) * self.stages.len() as u128;
-        if available == 0 {
-            return 0.0;
-        }
-        let idle = available.saturating_sub(self.total_busy());
-        idle as f64 / available as f64
+        bubble_rate(cost, self.stages.len(), self.total_busy())
     }
 
-    fn total_busy(&self) -> u128 {
+    /// Sum of all slots of all stages, in nanoseconds.
+    #[must_use]
+    pub fn total_busy(&self) -> u128 {
         self.stages.iter().map(|stage| u128::from(stage.busy.0)).sum()
     }
+}
+
+/// Share of `cost` in which the average of `stages` waits that are `busy` for so many nanoseconds together; 0 of nothing.
+#[must_use]
+#[allow(clippy::cast_precision_loss)]
+pub fn bubble_rate(cost: Nanos, stages: usize, busy: u128) -> f64 {
+    let available = u128::from(cost.0) * stages as u128;
+    if available == 0 {
+        return 0.0;
+    }
+    available.saturating_sub(busy) as f64 / available as f64
 }

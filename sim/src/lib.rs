@@ -3,8 +3,8 @@
 //! A [`Simulation`] holds a schedule with its costs, its [`Hardware`] and its noise, and knows which
 //! clock times it; a [`Study`] holds the results of one run of it. [`Replay`] times an order under
 //! fixed durations and links that are never shared, in one pass along it; [`timed`] does the same
-//! where every pass and hop has a duration of its own, as under the noise of [`straggler`], and
-//! [`contention`] where durations depend on how many stages are busy. The event
+//! where every pass and hop has a duration of its own, as under the noise of [`straggler`],
+//! [`lanes`] times one order in many scenarios at once, and [`contention`] where durations depend on how many stages are busy. The event
 //! [`engine`] runs a schedule on a [`cluster`], where transfers share links, device memory is finite
 //! and steps follow each other. [`monte_carlo`] gives the distribution of step times over many samples
 //! of the noise, [`occupancy`] the memory of each device over time, [`explain`] the causes of idle
@@ -39,6 +39,7 @@ pub mod explain;
 pub mod graph;
 mod hardware;
 mod host_copy;
+pub mod lanes;
 pub mod levers;
 pub mod monte_carlo;
 mod network;

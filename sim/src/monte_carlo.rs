@@ -4,6 +4,8 @@ use pipeline::Metrics;
 use rayon::prelude::*;
 use thiserror::Error;
 
+use crate::lanes::StepTimes;
+
 /// The most replicas of one question; three numbers are kept of each.
 pub const MAX_REPLICAS: u64 = 10_000_000;
 
@@ -100,14 +102,31 @@ pub fn run_until(
     stop: impl Fn() -> bool + Sync,
     metrics: impl Fn(u64) -> Metrics + Sync,
 ) -> Result<MonteCarlo, ReplicaCount> {
+    run_blocks(
+        (replicas, 1),
+        stop,
+        || (),
+        |(), replica, all| {
+            all.fill(Replica::of(&metrics(replica)));
+        },
+    )
+}
+
+/// Runs blocks of `size` replicas as [`run_until`] does single ones: `time` is given a state of its own thread, made by
+/// `begin`, the number of the first replica of a block, and room for their results.
+pub(crate) fn run_blocks<T>(
+    (replicas, size): (u64, usize),
+    stop: impl Fn() -> bool + Sync,
+    begin: impl Fn() -> T + Sync + Send,
+    time: impl Fn(&mut T, u64, &mut [Replica]) + Sync + Send,
+) -> Result<MonteCarlo, ReplicaCount> {
     check(replicas)?;
-    let one = |replica: u32| match replica > 0 && stop() {
-        true => Replica::NOT_RUN,
-        false => Replica::of(&metrics(u64::from(replica))),
-    };
-    // Counted in 32 bits, a range has a known length, and the results are written in place.
-    let count = u32::try_from(replicas).unwrap_or(u32::MAX);
-    let mut all: Vec<Replica> = (0..count).into_par_iter().map(one).collect();
+    let mut all = vec![Replica::NOT_RUN; usize::try_from(replicas).unwrap_or(usize::MAX)];
+    all.par_chunks_mut(size).enumerate().for_each_init(begin, |state, (block, all)| {
+        if block == 0 || !stop() {
+            time(state, (block * size) as u64, all);
+        }
+    });
     all.retain(|one| !one.bubble_rate.is_nan());
     let replicas = all.len() as u64;
     let times = |of: fn(&Replica) -> u64| Summary::of(all.iter().map(of).collect(), nanos);
@@ -122,7 +141,8 @@ pub fn run_until(
 }
 
 /// The results kept of a replica.
-struct Replica {
+#[derive(Clone, Copy)]
+pub(crate) struct Replica {
     span: u64,
     makespan: u64,
     bubble_rate: f64,
@@ -134,12 +154,13 @@ impl Replica {
     const NOT_RUN: Self =
         Self { span: 0, makespan: 0, bubble_rate: f64::NAN, bubble_rate_makespan: f64::NAN };
 
-    fn of(metrics: &Metrics) -> Self {
+    pub(crate) fn of(times: impl Into<StepTimes>) -> Self {
+        let times = times.into();
         Self {
-            span: metrics.span().0,
-            makespan: metrics.makespan().0,
-            bubble_rate: metrics.bubble_rate(),
-            bubble_rate_makespan: metrics.bubble_rate_makespan(),
+            span: times.span.0,
+            makespan: times.makespan.0,
+            bubble_rate: times.bubble_rate_of(times.span),
+            bubble_rate_makespan: times.bubble_rate_of(times.makespan),
         }
     }
 }

@@ -45,12 +45,16 @@ pub use study::{Details, Kept, Study};
 use crate::engine::{self, Durations, EngineError, Job, Run};
 use crate::explain;
 use crate::hardware::Hardware;
-use crate::monte_carlo::{self, MonteCarlo, ReplicaCount};
+use crate::lanes::{NoisyOrder, REPLICAS};
+use crate::monte_carlo::{self, MonteCarlo, Replica, ReplicaCount};
 use crate::replay::Replay;
 use crate::straggler::{NoisyTiming, Stragglers};
 use crate::timed::{self, Nominal, SideOps, Timing};
 use links::Faster;
 use unshared::UnsharedTiming;
+
+/// Fewer replicas are timed sooner than an order is compiled for them.
+const FEWEST_IN_LANES: u64 = 8;
 
 /// Why a simulation has no result.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -254,7 +258,7 @@ impl<'a> Simulation<'a> {
         stop: impl Fn() -> bool + Sync,
     ) -> Result<MonteCarlo, SimulationError> {
         let failed: Mutex<Option<(u64, SimulationError)>> = Mutex::new(None);
-        let result = monte_carlo::run_until(count, stop, |replica| {
+        let one = |replica| {
             let metrics = self.metrics(Some(replica), &mut Replay::new()).unwrap_or_else(|error| {
                 let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
                 if failed.as_ref().is_none_or(|(first, _)| replica < *first) {
@@ -262,13 +266,35 @@ impl<'a> Simulation<'a> {
                 }
                 Metrics { stages: Vec::new() }
             });
-            done();
-            metrics
-        });
+            Replica::of(&metrics)
+        };
+        let order = (count >= FEWEST_IN_LANES).then(|| self.in_lanes()).flatten();
+        let order = order.as_ref();
+        let size = if order.is_some() { REPLICAS } else { 1 };
+        let result = monte_carlo::run_blocks(
+            (count, size),
+            stop,
+            || order.map(|order| (order, order.tables())),
+            |lanes, first, all| {
+                let times = lanes.as_mut().map(|(order, tables)| order.replay(tables, first));
+                let times = times.unwrap_or([None; REPLICAS]);
+                for ((replica, times), number) in all.iter_mut().zip(times).zip(first..) {
+                    *replica = times.map_or_else(|| one(number), Replica::of);
+                    done();
+                }
+            },
+        );
         match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
             Some((_, error)) => Err(error),
             None => Ok(result?),
         }
+    }
+
+    /// The order and the noise for many replicas at once, where links are not shared and times do not depend on when
+    /// passes begin.
+    fn in_lanes(&self) -> Option<NoisyOrder<'a>> {
+        let is_replayed = self.hardware.is_none() && self.steady.is_none();
+        NoisyOrder::new(self.schedule, self.costs, self.noise.filter(|_| is_replayed)?)
     }
 
     /// The question to the event engine, if the simulation is on hardware.

@@ -8,7 +8,7 @@ use rand_xoshiro::SplitMix64;
 
 /// The purpose for which a random number is drawn. The numbers are part of the key: keep them.
 #[derive(Clone, Copy)]
-pub(super) enum Purpose {
+pub(crate) enum Purpose {
     Pass = 1,
     Hop = 2,
     Stall = 3,
@@ -53,7 +53,7 @@ impl Key {
 impl Word {
     /// That of `pass` on `stage`.
     #[inline]
-    pub(super) fn pass(purpose: Purpose, stage: usize, pass: Pass) -> Self {
+    pub(crate) fn pass(purpose: Purpose, stage: usize, pass: Pass) -> Self {
         let kind = match pass.kind {
             Kind::F => 0,
             Kind::B => 1,
@@ -68,7 +68,7 @@ impl Word {
 
     /// That of the transfer of `value` between two stages.
     #[inline]
-    pub(super) fn hop(from: usize, to: usize, value: Value) -> Self {
+    pub(crate) fn hop(from: usize, to: usize, value: Value) -> Self {
         let (kind, chunk) = match value {
             Value::Output { chunk, .. } => (0, chunk),
             Value::Gradient { chunk, .. } => (1, chunk),

@@ -31,6 +31,7 @@ mod jitter;
 mod key;
 mod normal;
 mod profile;
+mod steady;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,8 +48,9 @@ pub(crate) use normal::quantile as normal_quantile;
 pub use profile::Profile;
 
 use crate::timed::Timing;
-use key::{Key, Purpose, Word};
-use table::LawTable;
+pub(crate) use key::{Key, Purpose, Word};
+pub(crate) use steady::SteadyNoise;
+pub(crate) use table::{LawTable, of_pieces, of_samples};
 
 /// The target of a slowdown.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -1,0 +1,95 @@
+//! Scenarios of other durations and hops.
+
+use pipeline::{Costs, Fault, Slot};
+
+use super::order::{CompiledOrder, Row, Work};
+use super::{Clocks, Lanes, StepTimes, later};
+
+/// Scenarios that are timed at once: as many as keep a clock in registers.
+pub const SCENARIOS: usize = 8;
+
+/// Times an order under [`SCENARIOS`] costs at once. Its tables serve any number of calls.
+pub struct Scenarios<'a> {
+    order: &'a CompiledOrder,
+    /// Duration and hop of each row.
+    rows: Vec<[Lanes<SCENARIOS>; 2]>,
+    /// Sum of all slots of all stages.
+    busy: [u128; SCENARIOS],
+    clocks: Clocks<SCENARIOS>,
+}
+
+impl<'a> Scenarios<'a> {
+    /// Scenarios of `order` in which nothing takes time.
+    #[must_use]
+    pub fn new(order: &'a CompiledOrder) -> Self {
+        Self {
+            order,
+            rows: vec![[Lanes::ZERO; 2]; order.rows.len()],
+            busy: [0; SCENARIOS],
+            clocks: Clocks::new(order),
+        }
+    }
+
+    /// Gives the scenario in `lane` the times of `costs`; returns whether lanes have them, which they do unless the work
+    /// of microbatches differs.
+    ///
+    /// # Errors
+    /// If `costs` are those of another pipeline, or so large that the clock overflows.
+    ///
+    /// # Panics
+    /// If there is no such lane.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn set(&mut self, lane: usize, costs: &Costs) -> Result<bool, Fault> {
+        let (shape, placement) = self.order.at;
+        costs.check(shape)?;
+        costs.hops().check_placed(shape, placement)?;
+        self.busy[lane] = 0;
+        for (row, [durations, hops]) in self.order.rows.iter().zip(&mut self.rows) {
+            let [duration, hop] = nominal(row, costs);
+            self.busy[lane] += u128::from(duration) * u128::from(row.count);
+            (durations.0[lane], hops.0[lane]) = (duration as f64, hop as f64);
+        }
+        Ok(costs.microbatch_work().is_none())
+    }
+
+    /// The step of each scenario; nothing where floats do not count it exactly.
+    pub fn replay(&mut self) -> [Option<StepTimes>; SCENARIOS] {
+        let Clocks { free, made } = &mut self.clocks;
+        free.fill(Lanes::ZERO);
+        let mut rest = &self.order.ops[..];
+        for &length in &self.order.runs {
+            let (run, behind) = rest.split_at(length as usize);
+            rest = behind;
+            let Some(first) = run.first() else { continue };
+            let mut clock = free[first.stage as usize].0;
+            for op in run {
+                let [durations, hops] = &self.rows[op.row as usize];
+                let needs = made[op.needs as usize].0;
+                for lane in 0..SCENARIOS {
+                    let ready = needs[lane] + hops.0[lane];
+                    clock[lane] = later(clock[lane], ready) + durations.0[lane];
+                }
+                made[op.makes as usize] = Lanes(clock);
+            }
+            free[first.stage as usize] = Lanes(clock);
+        }
+        let (ends, stages) = (self.clocks.ends(), self.order.stages);
+        std::array::from_fn(|lane| {
+            let [span, makespan] = ends[lane]?;
+            Some(StepTimes { span, makespan, busy: self.busy[lane], stages })
+        })
+    }
+}
+
+/// Duration and hop of `row` under `costs`, in nanoseconds.
+pub(super) fn nominal(row: &Row, costs: &Costs) -> [u64; 2] {
+    let whole = |part: usize| costs.times(row.pass.chunk, 0).whole_in_parts()[part].0;
+    let duration = match row.work {
+        Work::Begin => 0,
+        Work::Pass => costs.of_slot(Slot::One(row.pass)).0,
+        Work::Input => whole(0),
+        Work::Weight => whole(1),
+    };
+    let hop = row.from.map_or(0, |from| costs.hops().between(from, row.stage).0);
+    [duration, hop]
+}
