@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use pipeline::{
     Costs, Fault, Footprint, Footprints, Limits, Metrics, Nanos, PassTimes, Placement, Shape,
 };
+use sim::lanes::StepTimes;
 
 /// The quantity that the search minimises.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -25,6 +26,14 @@ impl Objective {
         match self {
             Self::Span => metrics.span(),
             Self::Makespan => metrics.makespan(),
+        }
+    }
+
+    /// The cost of a schedule whose step takes `times`.
+    pub(crate) const fn of_step(self, times: &StepTimes) -> Nanos {
+        match self {
+            Self::Span => times.span,
+            Self::Makespan => times.makespan,
         }
     }
 }

@@ -112,7 +112,7 @@ impl<'a> Timer<'a> {
             self.slots[cell as usize] = slot as u32;
         }
         let mut replicas: Vec<usize> = (0..BLOCK).collect();
-        replicas.sort_by_key(|&at| std::cmp::Reverse(now[block][at]));
+        replicas.sort_by(|&a, &b| now[block][b].total_cmp(&now[block][a]));
         let counted = self.statistic.counted(BLOCK);
         self.joints.clear();
         for _ in 0..CHAINS {

@@ -1,6 +1,6 @@
 //! Duration of every pass and hop in many replicas of the noise, drawn once for a whole search.
-// Passes and replicas are fewer than `MAX_PASSES_UNDER_NOISE`.
-#![allow(clippy::cast_possible_truncation)]
+// Passes and replicas are fewer than `MAX_PASSES_UNDER_NOISE`; times are whole, below 2^52 and not below 0.
+#![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
 use std::ops::Range;
 
@@ -14,8 +14,15 @@ use crate::instance::Instance;
 /// The replicas that are timed at once, side by side.
 pub(super) const BLOCK: usize = 32;
 
-/// One number for each replica of a block.
-pub(super) type Lot = [i64; BLOCK];
+/// A time in each replica of a block, in whole nanoseconds: as a float, for processors have no instruction for the
+/// larger of two integers of 64 bits that compilers use.
+pub(super) type Lot = [f64; BLOCK];
+
+/// The later of two times; neither is NaN.
+#[inline(always)]
+fn later(one: f64, other: f64) -> f64 {
+    if one > other { one } else { other }
+}
 
 /// The pass of a lane, whose duration is sampled by its start time under time-varying noise.
 #[derive(Clone, Copy)]
@@ -42,7 +49,7 @@ pub(super) struct Draws<'a> {
     microbatches: u32,
     work: Vec<Work>,
     blocks: Vec<Block>,
-    /// No duration is longer, so that sums of all of them fit.
+    /// No duration is longer, so that sums of all of them are exact.
     most: u64,
 }
 
@@ -61,7 +68,7 @@ impl<'a> Draws<'a> {
             let input = from.zip(value).filter(|(from, _)| *from != stage);
             Work { stage, pass, input }
         });
-        let most = (1 << 60) / (compiled.passes() as u64 + 1);
+        let most = (1 << 51) / (compiled.passes() as u64 + 1);
         let mut draws = Self {
             noise,
             costs: &instance.costs,
@@ -86,11 +93,11 @@ impl<'a> Draws<'a> {
         let samples: Vec<NoiseSample<'_>> =
             (first..first + BLOCK as u64).map(|replica| self.noise.sample(replica, 0)).collect();
         let cells = self.work.len() * self.microbatches as usize;
-        let lot = |one: &(dyn Fn(&NoiseSample<'_>) -> i64 + Sync)| {
+        let lot = |one: &(dyn Fn(&NoiseSample<'_>) -> f64 + Sync)| {
             std::array::from_fn(|at| one(&samples[at]))
         };
-        let pass = |cell: usize| lot(&|sample| self.pass(sample, cell as u32, 0));
-        let hop = |cell: usize| lot(&|sample| self.hop(sample, cell as u32, 0));
+        let pass = |cell: usize| lot(&|sample| self.pass(sample, cell as u32, 0.0));
+        let hop = |cell: usize| lot(&|sample| self.hop(sample, cell as u32, 0.0));
         let passes = (0..cells).into_par_iter().map(pass).collect();
         // Where hops take no time there is nothing to keep.
         let hops = match self.costs.hops().longest().0 {
@@ -100,32 +107,30 @@ impl<'a> Draws<'a> {
         Block::Steady { passes, hops }
     }
 
-    fn pass(&self, sample: &NoiseSample<'_>, cell: u32, start: i64) -> i64 {
+    fn pass(&self, sample: &NoiseSample<'_>, cell: u32, start: f64) -> f64 {
         let Work { stage, pass, .. } = self.work[(cell / self.microbatches) as usize];
         let pass = Pass { microbatch: cell % self.microbatches, ..pass };
-        let start = u64::try_from(start).unwrap_or(0);
         if self.costs.of(pass).0 == 0 || is_idle_recompute(self.costs, pass) {
-            return 0;
+            return 0.0;
         }
-        self.within(sample.duration_under(self.costs, stage, pass, start))
+        self.within(sample.duration_under(self.costs, stage, pass, start as u64))
     }
 
-    fn hop(&self, sample: &NoiseSample<'_>, cell: u32, start: i64) -> i64 {
+    fn hop(&self, sample: &NoiseSample<'_>, cell: u32, start: f64) -> f64 {
         let Work { stage, input, .. } = self.work[(cell / self.microbatches) as usize];
         let microbatch = cell % self.microbatches;
-        let Some((from, value)) = input else { return 0 };
+        let Some((from, value)) = input else { return 0.0 };
         let value = match value {
             Value::Output { chunk, .. } => Value::Output { chunk, microbatch },
             Value::Gradient { chunk, .. } => Value::Gradient { chunk, microbatch },
             other => other,
         };
-        let start = u64::try_from(start).unwrap_or(0);
         let nominal = self.costs.hops().between(from, stage).0;
-        self.within(sample.hop_duration(nominal, from, stage, value, start))
+        self.within(sample.hop_duration(nominal, from, stage, value, start as u64))
     }
 
-    fn within(&self, time: u64) -> i64 {
-        i64::try_from(time.min(self.most)).unwrap_or(i64::MAX)
+    fn within(&self, time: u64) -> f64 {
+        time.min(self.most) as f64
     }
 
     /// Advances a stage from `free` past the arrival of its input from `input`, to the pass `cell`, in all
@@ -136,19 +141,19 @@ impl<'a> Draws<'a> {
             Block::Steady { hops, .. } => match hops.get(cell as usize) {
                 Some(hops) => {
                     for at in 0..BLOCK {
-                        free[at] = free[at].max(input[at] + hops[at]);
+                        free[at] = later(free[at], input[at] + hops[at]);
                     }
                 }
                 None => {
                     for at in 0..BLOCK {
-                        free[at] = free[at].max(input[at]);
+                        free[at] = later(free[at], input[at]);
                     }
                 }
             },
             Block::Varying { first } => {
                 for (at, free) in free.iter_mut().enumerate() {
                     let sample = self.noise.sample(first + at as u64, 0);
-                    *free = (*free).max(input[at] + self.hop(&sample, cell, input[at]));
+                    *free = later(*free, input[at] + self.hop(&sample, cell, input[at]));
                 }
             }
         }
@@ -179,13 +184,13 @@ impl<'a> Draws<'a> {
         let sum: i128 = match &self.blocks[..] {
             [Block::Steady { passes, .. }, ..] => {
                 let cells = &passes[lane * columns..(lane + 1) * columns];
-                cells.iter().flatten().map(|&time| i128::from(time)).sum()
+                cells.iter().flatten().map(|&time| time as i128).sum()
             }
             _ => {
                 let cells = lane as u32 * self.microbatches..(lane as u32 + 1) * self.microbatches;
                 let of = |cell| {
                     (0..BLOCK as u64).map(move |replica| {
-                        i128::from(self.pass(&self.noise.sample(replica, 0), cell, 0))
+                        self.pass(&self.noise.sample(replica, 0), cell, 0.0) as i128
                     })
                 };
                 cells.flat_map(of).sum()

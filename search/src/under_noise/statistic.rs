@@ -62,10 +62,10 @@ impl Statistic {
     pub(super) fn energy(self, blocks: &[Lot], sorted: &mut Vec<i64>) -> f64 {
         let count = blocks.len() * blocks[0].len();
         let Some(beyond) = self.beyond() else {
-            return blocks.iter().flatten().map(|&time| time as f64).sum::<f64>() / count as f64;
+            return blocks.iter().flatten().sum::<f64>() / count as f64;
         };
         sorted.clear();
-        sorted.extend(blocks.iter().flatten());
+        sorted.extend(blocks.iter().flatten().map(|&time| time as i64));
         let above = count - (2 * beyond * count).div_ceil(100);
         let below = (count - beyond * count / 200).max(above + 1);
         let (_, _, rest) = sorted.select_nth_unstable(above);

@@ -243,8 +243,8 @@ fn differences_are_told_with_their_interval() {
 /// The window around a percentile, and the mean, by hand.
 #[test]
 fn energies_are_means_around_the_statistic() {
-    let blocks: Vec<[i64; BLOCK]> =
-        (0..5).map(|block| std::array::from_fn(|at| (block * BLOCK + at) as i64)).collect();
+    let blocks: Vec<[f64; BLOCK]> =
+        (0..5).map(|block| std::array::from_fn(|at| (block * BLOCK + at) as f64)).collect();
     let mut sorted = Vec::new();
     assert!((Statistic::Mean.energy(&blocks, &mut sorted) - 79.5).abs() < 1e-9);
     // Of 160 values from 0 on, the numbers 144 to 155.

@@ -2,9 +2,12 @@
 // Times as floats lose nothing that matters to a comparison.
 #![allow(clippy::cast_precision_loss)]
 
+use std::ops::Range;
+
 use pipeline::{Costs, Family, Fault, Nanos, Schedule};
 use rayon::prelude::*;
 use sim::Replay;
+use sim::lanes::{NoisyOrder, REPLICAS, StepTimes};
 use sim::monte_carlo::Summary;
 use sim::straggler::Stragglers;
 use sim::timed;
@@ -171,12 +174,28 @@ pub(super) fn times(
     replicas: u64,
     stop: Stop<'_>,
 ) -> Result<Vec<u64>, Fault> {
-    replica_times(replicas, stop, |replica| {
+    let one = |replica| {
         let metrics = timed::metrics(schedule, &noise.sample(replica, 0).timing(costs));
         match metrics.makespan().0 {
             u64::MAX => Err(Fault::Overflow { what: "the times" }),
             _ => Ok(objective.of(&metrics).0),
         }
+    };
+    let Some(order) = NoisyOrder::new(schedule, costs, noise) else {
+        return replica_times(replicas, stop, one);
+    };
+    blocks(replicas, stop, |range| {
+        let lanes = (0..range.clone().count().div_ceil(REPLICAS)).into_par_iter();
+        let times = lanes.map_init(
+            || order.tables(),
+            |tables, lane| order.replay(tables, range.start + (lane * REPLICAS) as u64),
+        );
+        let times: Vec<[Option<StepTimes>; REPLICAS]> = times.collect();
+        let all = range.zip(times.into_iter().flatten());
+        all.map(|(replica, times)| {
+            times.map_or_else(|| one(replica), |times| Ok(objective.of_step(&times).0))
+        })
+        .collect()
     })
 }
 
@@ -193,12 +212,20 @@ pub fn replica_times<E: Send>(
     stop: Stop<'_>,
     time: impl Fn(u64) -> Result<u64, E> + Sync,
 ) -> Result<Vec<u64>, E> {
+    blocks(replicas, stop, |range| range.into_par_iter().map(&time).collect())
+}
+
+/// The times of replicas by block, each by `time`, as [`replica_times`] says.
+fn blocks<E>(
+    replicas: u64,
+    stop: Stop<'_>,
+    time: impl Fn(Range<u64>) -> Result<Vec<u64>, E>,
+) -> Result<Vec<u64>, E> {
     let mut all = Vec::new();
     let mut from = 0;
     while from < replicas && (from == 0 || !stop()) {
         let to = replicas.min(from + BLOCK);
-        let block: Vec<u64> = (from..to).into_par_iter().map(&time).collect::<Result<_, E>>()?;
-        all.extend(block);
+        all.extend(time(from..to)?);
         from = to;
     }
     Ok(all)

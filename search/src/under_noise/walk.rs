@@ -1,7 +1,7 @@
 //! Times an order in many replicas at once. Which pass can run when does not depend on how long passes
 //! take: the way through all stages is found once, and then followed in every replica.
 // Passes are fewer than `MAX_PASSES_UNDER_NOISE`.
-#![allow(clippy::cast_possible_truncation)]
+#![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)]
 
 use super::draws::{BLOCK, Draws, Lot, remote};
 use crate::compiled_instance::{CompiledInstance, NONE};
@@ -36,14 +36,14 @@ pub(super) struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     pub(super) fn new(compiled: &'a CompiledInstance) -> Self {
-        let none = vec![[0; BLOCK]; compiled.stages];
+        let none = vec![[0.0; BLOCK]; compiled.stages];
         Self {
             compiled,
             steps: Vec::with_capacity(compiled.passes()),
             next: Vec::new(),
             at: Vec::new(),
             ready: Vec::new(),
-            ends: vec![[0; BLOCK]; compiled.passes()],
+            ends: vec![[0.0; BLOCK]; compiled.passes()],
             first: none.clone(),
             free: none,
         }
@@ -89,7 +89,7 @@ impl<'a> Walk<'a> {
 
     /// Times the order whose way was found last in all replicas of `block`: how long its step takes in each.
     pub(super) fn time(&mut self, draws: &Draws<'_>, block: usize) -> Lot {
-        self.free.fill([0; BLOCK]);
+        self.free.fill([0.0; BLOCK]);
         for step in &self.steps {
             let free = &mut self.free[step.stage as usize];
             if step.input != NONE {
@@ -101,18 +101,18 @@ impl<'a> Walk<'a> {
             draws.run(block, step.cell, free);
             self.ends[step.cell as usize] = *free;
         }
-        let mut cost = [0; BLOCK];
+        let mut cost = [0.0; BLOCK];
         for stage in 0..self.compiled.stages {
             for (at, cost) in cost.iter_mut().enumerate() {
-                *cost = (*cost).max(self.length(stage, at));
+                *cost = f64::max(*cost, self.length(stage, at));
             }
         }
         cost
     }
 
     /// Cost of `stage` under the objective, in replica number `at` of the block timed last.
-    fn length(&self, stage: usize, at: usize) -> i64 {
-        let begin = if self.compiled.makespan { 0 } else { self.first[stage][at] };
+    fn length(&self, stage: usize, at: usize) -> f64 {
+        let begin = if self.compiled.makespan { 0.0 } else { self.first[stage][at] };
         self.free[stage][at] - begin
     }
 
@@ -121,7 +121,8 @@ impl<'a> Walk<'a> {
     pub(super) fn joints(&self, order: &[u32], slots: &[u32], at: usize, joints: &mut Vec<u32>) {
         let compiled = self.compiled;
         let (each, columns) = (compiled.passes_per_stage(), compiled.microbatches);
-        let last = (0..compiled.stages).max_by_key(|&stage| (self.length(stage, at), stage));
+        let length = |stage: &usize| self.length(*stage, at);
+        let last = (0..compiled.stages).max_by(|a, b| length(a).total_cmp(&length(b)));
         let Some(last) = last else { return };
         let mut slot = (last + 1) * each - 1;
         // A pass that takes no time could lead back to itself.
@@ -131,8 +132,9 @@ impl<'a> Walk<'a> {
                 (!slot.is_multiple_of(each)).then(|| self.ends[order[slot - 1] as usize][at]);
             let input = remote(compiled, (cell / columns) as usize)
                 .map(|lane| lane as u32 * columns + cell % columns);
-            let arrives = input.map_or(i64::MIN, |input| {
-                self.ends[input as usize][at] + compiled.lanes[(cell / columns) as usize].hop
+            let arrives = input.map_or(f64::MIN, |input| {
+                let hop = compiled.lanes[(cell / columns) as usize].hop;
+                self.ends[input as usize][at] + hop as f64
             });
             match (before, input) {
                 (None, None) => return,
