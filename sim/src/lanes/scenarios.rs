@@ -38,14 +38,25 @@ impl<'a> Scenarios<'a> {
     ///
     /// # Panics
     /// If there is no such lane.
-    #[allow(clippy::cast_precision_loss)]
     pub fn set(&mut self, lane: usize, costs: &Costs) -> Result<bool, Fault> {
+        self.set_with(lane, costs, |_, _, time| time)
+    }
+
+    /// The same with hops as `hop_of` changes them, by the stages that they are between.
+    #[allow(clippy::cast_precision_loss)]
+    pub(crate) fn set_with(
+        &mut self,
+        lane: usize,
+        costs: &Costs,
+        hop_of: impl Fn(usize, usize, u64) -> u64,
+    ) -> Result<bool, Fault> {
         let (shape, placement) = self.order.at;
         costs.check(shape)?;
         costs.hops().check_placed(shape, placement)?;
         self.busy[lane] = 0;
         for (row, [durations, hops]) in self.order.rows.iter().zip(&mut self.rows) {
             let [duration, hop] = nominal(row, costs);
+            let hop = row.from.map_or(0, |from| hop_of(from, row.stage, hop));
             self.busy[lane] += u128::from(duration) * u128::from(row.count);
             (durations.0[lane], hops.0[lane]) = (duration as f64, hop as f64);
         }

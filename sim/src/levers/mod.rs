@@ -7,10 +7,16 @@ mod links;
 mod memory;
 mod pace;
 mod segments;
+mod trials;
+
+#[cfg(test)]
+mod tests;
 
 use pipeline::{Bytes, Costs, Family, Fault, Limit, Limits, Nanos, Placement, Problem, Schedule};
 
+use self::trials::Trials;
 use crate::hardware::Hardware;
+use crate::lanes::CompiledOrder;
 use crate::simulation::{FasterLinks, Simulation, SimulationError};
 
 /// Passes that trying all levers may time; beyond that, single stages and links are left out.
@@ -185,15 +191,20 @@ impl Levers {
             .flat_map(|entry| entry.places.of(baseline).into_iter().map(move |at| (entry, at)))
             .collect();
         watch.begin(places.len() as u64, passes);
+        let order = baseline.simulation.is_replayed().then_some(baseline.simulation.schedule());
+        let order = order.and_then(CompiledOrder::new);
+        let mut trials = Trials::new(order.as_ref());
         for (entry, place) in places {
             watch.reached();
             if watch.stopped() {
                 self.notes.push(LeverNote::Interrupted);
                 break;
             }
-            self.try_at(baseline, entry, place)?;
+            for variant in (entry.variants)(baseline, place)? {
+                trials.add(self, baseline, variant)?;
+            }
         }
-        Ok(())
+        trials.finish(self, baseline)
     }
 
     fn try_at(
@@ -204,13 +215,18 @@ impl Levers {
     ) -> Result<(), SimulationError> {
         for variant in (entry.variants)(baseline, place)? {
             let step = baseline.step(&variant)?;
-            let change = i128::from(step.0) - i128::from(self.base.0);
-            let change =
-                i64::try_from(change).map_err(|_| Fault::Overflow { what: "the times" })?;
-            let rebuilt = variant.schedule.is_some();
-            self.ranked.push(Lever { name: variant.name, step, change, rebuilt });
-            self.notes.extend(variant.note);
+            self.rank(variant, step)?;
         }
+        Ok(())
+    }
+
+    /// Adds `variant`, whose step takes `step`.
+    fn rank(&mut self, variant: Variant, step: Nanos) -> Result<(), SimulationError> {
+        let change = i128::from(step.0) - i128::from(self.base.0);
+        let change = i64::try_from(change).map_err(|_| Fault::Overflow { what: "the times" })?;
+        let rebuilt = variant.schedule.is_some();
+        self.ranked.push(Lever { name: variant.name, step, change, rebuilt });
+        self.notes.extend(variant.note);
         Ok(())
     }
 }

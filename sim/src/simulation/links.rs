@@ -20,7 +20,7 @@ pub enum FasterLinks {
 impl FasterLinks {
     /// The part of `time` between two stages that is left, rounded up.
     #[inline]
-    fn shorten(self, time: u64, from: usize, to: usize) -> u64 {
+    pub(crate) fn shorten(self, time: u64, from: usize, to: usize) -> u64 {
         let applies = match self {
             Self::None => false,
             Self::All => true,

@@ -293,8 +293,13 @@ impl<'a> Simulation<'a> {
     /// The order and the noise for many replicas at once, where links are not shared and times do not depend on when
     /// passes begin.
     fn in_lanes(&self) -> Option<NoisyOrder<'a>> {
-        let is_replayed = self.hardware.is_none() && self.steady.is_none();
-        NoisyOrder::new(self.schedule, self.costs, self.noise.filter(|_| is_replayed)?)
+        let noise = self.noise.filter(|_| self.hardware.is_none() && self.steady.is_none());
+        NoisyOrder::new(self.schedule, self.costs, noise?)
+    }
+
+    /// Whether the step is one without noise where links are not shared.
+    pub(crate) const fn is_replayed(&self) -> bool {
+        self.hardware.is_none() && self.noise.is_none()
     }
 
     /// The question to the event engine, if the simulation is on hardware.
