@@ -50,6 +50,6 @@ mod windows;
 mod write;
 
 pub use model::{Model, Row, Variable, binaries};
-pub use solve::{Answer, BRIEF_STEPS, End, MOST_NODES, check, is_small, solve};
+pub use solve::{Answer, BRIEF_STEPS, End, MOST_NODES, check, is_small, is_solved_briefly, solve};
 pub use unsuitable::{MOST_BINARIES, MOST_PASSES, Unsuitable};
-pub use warm_start::warm_start;
+pub use warm_start::{start_from, warm_start};

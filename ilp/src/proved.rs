@@ -38,7 +38,7 @@ impl Tally {
         assert_verified(asked, &found);
         let mut then = found.clone();
         if !found.is_optimal() {
-            assert!(is_small(asked));
+            assert!(is_small(asked, BRIEF_STEPS));
             warm_start(asked, &mut then, BRIEF_STEPS, |_, _, _| (), &|| false).unwrap();
             assert!(then.cost <= found.cost && then.bound.cost >= found.bound.cost);
             assert_verified(asked, &then);

@@ -21,8 +21,16 @@ const FIRST_NODES: usize = 1;
 /// The steps of a brief solution, in visited pairs of passes of a stage: about a second.
 pub const BRIEF_STEPS: u64 = 1 << 27;
 
-/// A pipeline is small where its stages have no more pairs of passes: most such are solved in [`BRIEF_STEPS`].
-const SMALL_PAIRS: usize = 1 << 14;
+/// A pipeline is small where the steps are at least as many times the pairs of passes of its stages: a tree of 400 nodes,
+/// each of which visits a pair some 20 times.
+const STEPS_OF_A_PAIR: u64 = 1 << 13;
+
+/// The same where the order is close to its bound: a tree of 100 nodes then often proves it.
+const STEPS_OF_A_PAIR_CLOSE: u64 = 1 << 11;
+
+/// An order is close to its bound where the gap is no more than this part of its cost: none of those measured that were
+/// further away was proved in [`BRIEF_STEPS`].
+const CLOSE: u64 = 50;
 
 /// Growth factor of the nodes allowed, after a round without an answered question.
 const MORE_NODES: usize = 64;
@@ -78,12 +86,24 @@ fn kinds(instance: &Instance) -> usize {
     if instance.costs.has_recompute() { KINDS.len() } else { KINDS.len() - 1 }
 }
 
-/// Whether `instance` is so small that a brief solution mostly proves its optimum.
+/// Whether a solution of so many `steps` mostly proves the optimum of `instance`, whatever is known of it.
 #[must_use]
-pub fn is_small(instance: &Instance) -> bool {
+pub fn is_small(instance: &Instance, steps: u64) -> bool {
+    pairs(instance) <= steps / STEPS_OF_A_PAIR
+}
+
+/// The same where the best order known costs no more than `cost`, and no order less than `bound`.
+#[must_use]
+pub fn is_solved_briefly(instance: &Instance, [cost, bound]: [Nanos; 2], steps: u64) -> bool {
+    let is_close = cost.0.saturating_sub(bound.0) <= cost.0 / CLOSE;
+    is_small(instance, steps) || (is_close && pairs(instance) <= steps / STEPS_OF_A_PAIR_CLOSE)
+}
+
+/// The pairs of passes of all stages.
+fn pairs(instance: &Instance) -> u64 {
     let each = kinds(instance) * usize::from(instance.shape.chunks_per_stage());
-    let each = each.saturating_mul(instance.shape.microbatches() as usize);
-    each.saturating_mul(each).saturating_mul(instance.shape.stages()) <= SMALL_PAIRS
+    let each = each.saturating_mul(instance.shape.microbatches() as usize) as u64;
+    each.saturating_mul(each).saturating_mul(instance.shape.stages() as u64)
 }
 
 /// The best order of `instance` with all backwards split, from `known` on, with a proof of how good any of these can be.

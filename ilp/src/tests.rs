@@ -510,6 +510,19 @@ fn a_solver_makes_no_more_steps_than_it_may() {
 }
 
 #[test]
+fn a_larger_pipeline_is_solved_briefly_where_its_order_is_close_to_its_bound() {
+    let briefly = |size, [cost, bound], times| {
+        let asked = instance(Placement::Looped, size, 1, true);
+        is_solved_briefly(&asked, [Nanos(cost), Nanos(bound)], times * BRIEF_STEPS)
+    };
+    assert!(briefly([4, 20], [1000, 1], 1));
+    assert!(briefly([8, 24], [1000, 980], 1) && !briefly([8, 24], [1000, 979], 1));
+    assert!(briefly([8, 24], [1000, 979], 4));
+    assert!(!briefly([16, 32], [1000, 999], 1) && briefly([16, 32], [1000, 999], 3));
+    assert!(!briefly([2, 2], [1000, 999], 0));
+}
+
+#[test]
 fn the_same_question_has_the_same_answer() {
     let asked = instance(Placement::Vee, [2, 4], 3, false);
     let stop_after = |looks: u32| {

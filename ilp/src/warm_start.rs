@@ -1,11 +1,22 @@
 //! Warm start of the integer program from the result of a search.
 
-use pipeline::Nanos;
+use pipeline::{Nanos, Schedule};
 use search::bounds::{Argument, Bound};
 use search::{Found, Instance};
 
 use crate::solve::{Answer, End, cost, fits, solve};
 use crate::unsuitable::Unsuitable;
+
+/// Takes the cheapest of the `known` orders into the result `found` of a search of `instance`, if one that fits costs less.
+pub fn start_from(instance: &Instance, found: &mut Found, known: &[&Schedule]) {
+    for order in known.iter().filter(|order| fits(instance, order)) {
+        if let Ok(cost) = cost(instance, order)
+            && cost < found.cost
+        {
+            (found.cost, found.schedule) = (cost, (*order).clone());
+        }
+    }
+}
 
 /// Solves the program of `instance`, warm-started from the result `found` of a search, and updates that with a better
 /// order, and with a better bound and its proof. Returns the nodes of all trees, and how it ended; see [`solve`].

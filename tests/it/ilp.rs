@@ -76,6 +76,18 @@ fn a_search_of_a_small_pipeline_goes_on_until_its_order_is_proved() {
     assert_eq!(run(&format!("verify {proof}")).status.code(), Some(1));
 }
 
+/// A record beyond the small pipelines, whose order is close to its bound.
+#[test]
+fn a_search_that_comes_close_to_its_bound_goes_on_until_its_order_is_proved() {
+    let folder = tempfile::tempdir().unwrap();
+    let question = folder.path().join("question.toml").display().to_string();
+    let close = stdout(&run("records --scenario 6.2b-p8-m16-0.5p"));
+    fs::write(&question, close).unwrap();
+    let found = json(&format!("search {question}"));
+    assert_eq!((&found["cost_ns"], &found["gap_ns"]), (&2_319_195_000_u64.into(), &0.into()));
+    assert_eq!(&found["argument"], &"branching".into());
+}
+
 /// The logs of a V and of loops with branches, kept as they were once written. (What the first decides follows by
 /// itself since W of chunks that are alike are in order.)
 #[test]

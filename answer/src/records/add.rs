@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ::search::{Effort, Objective};
 use certificate::{Backwards, Certificate, MAX_BYTES};
-use pipeline::Nanos;
+use pipeline::{Nanos, Schedule};
 use question::case::{self, Aim, Search};
 use question::kinds::{self, InputKind};
 use question::sheet::Sheet;
@@ -77,8 +77,8 @@ pub fn add(
     }
 }
 
-/// Searches the pipeline `one`, and takes what is found into its record in `folder` where it is better. None where the order of
-/// the record is already proved optimal.
+/// Searches the pipeline `one`, with branch and bound from the order of its record in `folder` on, and takes what is found into
+/// that where it is better. None where the order of the record is already proved optimal.
 pub fn search(
     context: &Context<'_>,
     set: &RecordSet,
@@ -88,14 +88,15 @@ pub fn search(
     credit: &Credit,
 ) -> Result<Option<Offer>, Diagnostic> {
     let known = Record::read(context, folder, one).ok().flatten();
-    if known.is_some_and(|record| record.certificate.cost == record.certificate.bound) {
+    if known.as_ref().is_some_and(|record| record.certificate.cost == record.certificate.bound) {
         return Ok(None);
     }
+    let known: Vec<&Schedule> = known.iter().map(|record| &record.certificate.schedule).collect();
     let search = Search {
         placement: Some(one.instance.placement),
         aim: Aim::Cost(Objective::Span),
         effort,
-        known: &[],
+        known: &known,
         solved: true,
         stop: &|| context.stopped(),
     };

@@ -23,10 +23,10 @@ pub struct Search<'a> {
     pub aim: Aim,
     /// For how long.
     pub effort: Effort,
-    /// Known orders that are tried, too, if they fit: under noise and on hardware.
+    /// Known orders that are tried, too, if they fit: under noise, on hardware, and by branch and bound.
     pub known: &'a [&'a Schedule],
-    /// Whether the order of a small pipeline is solved as a program, where a search of [`Aim::Cost`] leaves open
-    /// whether there is a better one.
+    /// Whether the order is solved as a program, where a search of [`Aim::Cost`] leaves open whether there is a better
+    /// one and the program is likely to be solved within the effort.
     pub solved: bool,
     /// Whether to stop before that.
     pub stop: &'a (dyn Fn() -> bool + Sync),
@@ -129,9 +129,9 @@ impl Asked<'_> {
     ) -> Result<(Instance, Found), Diagnostic> {
         headroom::check(self.context.host(), self.rule, self.resolved)?;
         let instance = self.instance(objective)?;
-        let Search { effort, stop, .. } = *self.search;
+        let Search { effort, known, stop, .. } = *self.search;
         let found = match self.search.solved {
-            true => best(&instance, effort, progress, stop),
+            true => best(&instance, (effort, known), progress, stop),
             false => search::search(&instance, effort, progress, stop),
         };
         let found = found.map_err(|error| self.explain(&error))?;
@@ -189,32 +189,42 @@ pub(super) fn schedule(
 ) -> Result<Schedule, Diagnostic> {
     let instance = instance(scenario, setting, rule, resolved, Objective::Span)?;
     let effort = Effort { seed: setting.keys.seed.unwrap_or(0), ..Effort::default() };
-    let found = best(&instance, effort, |_| {}, &|| false);
+    let found = best(&instance, (effort, &[]), |_| {}, &|| false);
     Ok(found.map_err(|error| explain(scenario, setting, &error))?.schedule)
 }
 
-/// Searches the best order, and where the pipeline is small and that leaves open whether there is a better one, goes
-/// on with branch and bound: for about a second for each second that the search takes, counted in steps; without a
-/// limit of the effort until `stop` returns true.
+/// Searches the best order, and where that leaves open whether there is a better one, goes on with branch and bound if
+/// that is likely to end within the effort; from the cheapest of the order found and `known`. Without a limit of the
+/// effort it goes on until `stop` returns true.
 fn best(
     instance: &Instance,
-    effort: Effort,
+    (effort, known): (Effort, &[&Schedule]),
     mut progress: impl FnMut(Progress),
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Found, SearchError> {
-    let steps = effort.times.map_or(u64::MAX, |times| times.saturating_mul(ilp::BRIEF_STEPS));
-    if steps == 0 || !ilp::is_small(instance) || ilp::check(instance).is_err() {
-        return search::search(instance, effort, progress, stop);
-    }
     // A search alone would never end where only the clock ends it.
     let first = Effort { times: effort.times.or(Some(1)), ..effort };
+    let steps = first.times.map_or(0, |times| times.saturating_mul(ilp::BRIEF_STEPS));
+    let may_be = |gap| ilp::is_solved_briefly(instance, gap, steps);
+    if !may_be([Nanos(0); 2]) || ilp::check(instance).is_err() {
+        return search::search(instance, effort, progress, stop);
+    }
     let mut last = None;
     let mut tell = |now: Progress| {
         last = Some(now);
         progress(now);
     };
     let mut found = search::search(instance, first, &mut tell, stop)?;
+    ilp::start_from(instance, &mut found, known);
     if found.is_optimal() || found.interrupted {
+        return Ok(found);
+    }
+    if !may_be([found.cost, found.bound.cost]) {
+        if effort.times.is_none() {
+            let short = found.schedule;
+            found = search::search(instance, effort, progress, stop)?;
+            ilp::start_from(instance, &mut found, &[&short]);
+        }
         return Ok(found);
     }
     let tell = |best, bound, _| {
@@ -222,6 +232,7 @@ fn best(
             progress(Progress { best: Some(best), bound: Some(bound), ..last });
         }
     };
+    let steps = if effort.times.is_some() { steps } else { u64::MAX };
     // `ilp::check` above has refused every invalid instance.
     let solved = ilp::warm_start(instance, &mut found, steps, tell, &|| stop());
     found.interrupted = solved.is_ok_and(|(_, end)| end == ilp::End::Stopped);
