@@ -14,8 +14,11 @@ pub struct Solution {
     pub cost_ns: u64,
     /// The lower bound on the cost of any order of the question; none where none is proved.
     pub bound_ns: Option<u64>,
-    /// By how much the cost exceeds the bound, as a share of the cost; 0 is optimal.
+    /// By how much the cost exceeds the bound, as a share of the cost; 0 is optimal among the orders searched.
     pub gap: Option<f64>,
+    /// The orders that are searched and bounded, where the question leaves others out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub among: Option<String>,
     /// Argument that proves the bound, where it has a name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub argument: Option<String>,
@@ -57,6 +60,7 @@ impl Solution {
             cost_ns: cost.0,
             bound_ns: bound.map(|bound| bound.0),
             gap: bound.map(|bound| gap(cost, bound)),
+            among: None,
             argument: None,
             fits: true,
             steps: history.last().map_or(0, |last| last.steps),
@@ -67,24 +71,34 @@ impl Solution {
     /// How far the order is from the bound, in words.
     #[must_use]
     pub fn against_bound(&self) -> String {
-        against_bound_in_time(Nanos(self.cost_ns), self.bound_ns.map(Nanos))
+        let bound = self.bound_ns.map(Nanos);
+        against_bound(Nanos(self.cost_ns), bound, self.among.as_deref(), in_time)
     }
 }
 
 /// How far `cost` is from `bound`, with the time of the bound.
 pub(crate) fn against_bound_in_time(cost: Nanos, bound: Option<Nanos>) -> String {
-    against_bound(cost, bound, |bound| format::time(bound).trim().to_owned())
+    against_bound(cost, bound, None, in_time)
 }
 
-/// How far `cost` is from `bound`, in the words of every headline and note; `shown` writes the bound.
+fn in_time(bound: Nanos) -> String {
+    format::time(bound).trim().to_owned()
+}
+
+/// How far `cost` is from `bound`, in the words of every headline and note. `among` are the orders that are bounded, where
+/// the question leaves others out; `shown` writes the bound.
 pub(crate) fn against_bound(
     cost: Nanos,
     bound: Option<Nanos>,
+    among: Option<&str>,
     shown: impl Fn(Nanos) -> String,
 ) -> String {
     match bound {
         None => "no lower bound is proved for this objective".to_owned(),
-        Some(bound) if bound >= cost => "proved optimal".to_owned(),
+        Some(bound) if bound >= cost => match among {
+            Some(orders) => format!("proved optimal: no order of {orders} takes less"),
+            None => "proved optimal".to_owned(),
+        },
         Some(bound) => {
             format!("lower bound {}, {} shorter", shown(bound), format::percent(gap(cost, bound)))
         }
@@ -108,6 +122,10 @@ mod tests {
         let found = Solution::new(("span", Nanos(200)), Some(Nanos(150)), &[]);
         assert_eq!(found.gap, Some(0.25));
         assert!(found.against_bound().ends_with("25.00 % shorter"), "{}", found.against_bound());
+        let among = Some("1 chunk per stage".to_owned());
+        let best = Solution { among, ..Solution::new(("span", Nanos(200)), Some(Nanos(200)), &[]) };
+        let words = "proved optimal: no order of 1 chunk per stage takes less";
+        assert_eq!(best.against_bound(), words);
         let open = Solution::new(("p95", Nanos(200)), None, &[]);
         assert_eq!(open.gap, None);
     }

@@ -351,11 +351,28 @@ impl Problem {
     /// # Errors
     /// [`Fault::BelowOneMicrobatch`] if a stage cannot do even one alone, in any order.
     pub fn limits(&self, placement: Placement) -> Result<Option<Limits>, Fault> {
+        self.limits_above(placement, self.footprints.least_peaks(self.shape, placement))
+    }
+
+    /// The same for orders that copy to the host: a stage must hold its largest chunk alone.
+    ///
+    /// # Errors
+    /// [`Fault::BelowOneMicrobatch`] if a stage cannot.
+    pub fn limits_with_copies(&self, placement: Placement) -> Result<Option<Limits>, Fault> {
+        let peaks = self.footprints.least_peaks_with_copies(self.shape, placement);
+        self.limits_above(placement, peaks)
+    }
+
+    /// The limits, all of which must be at least the `peaks` of one microbatch.
+    fn limits_above(
+        &self,
+        placement: Placement,
+        peaks: Vec<Bytes>,
+    ) -> Result<Option<Limits>, Fault> {
         let Some(limits) = &self.limits else { return Ok(None) };
         let most = self.one_microbatch(placement).into_iter().max().unwrap_or_default();
         let most = Bytes(most.0.saturating_mul(self.segments.into()));
         let limits: Vec<Bytes> = limits.iter().map(|one| one.bytes(self.shape, most)).collect();
-        let peaks = self.footprints.least_peaks(self.shape, placement);
         let peaks = peaks.into_iter().zip(&limits).enumerate();
         let over = peaks.filter(|(_, (needs, limit))| needs > limit);
         let highest = over.max_by_key(|&(stage, (needs, _))| (needs, std::cmp::Reverse(stage)));

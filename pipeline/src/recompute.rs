@@ -6,7 +6,7 @@
 
 use crate::copy_op::CopyOp;
 use crate::costs::{Costs, Footprint, Footprints};
-use crate::family::{Choice, Family, LimitUse};
+use crate::family::{About, Choice, Family, LimitUse};
 use crate::fault::Fault;
 use crate::offload::CopyStreams;
 use crate::order::Order;
@@ -92,7 +92,8 @@ pub(crate) fn schedule(
             (fused, Some(room))
         }
     };
-    let schedule = order(&fused).map_err(|fault| unfused(fault, room.as_deref()))?;
+    let schedule = order(&fused)
+        .map_err(|fault| unfused(fault, (family, problem.shape()), room.as_deref()))?;
     let recomputing = schedule.recomputing(|chunk| costs.recompute(chunk).is_some());
     recomputing.map_err(|fault| match (fault, about.choice) {
         (Fault::Copies { copy, .. }, Choice::Offload) => Fault::Needs {
@@ -155,12 +156,17 @@ fn within(
     Ok((fused.with_footprints(kept)?.with_limits(&limits)?, room))
 }
 
-/// `fault` with the limits of the problem rather than those that leave `room`.
-fn unfused(fault: Fault, room: Option<&[Bytes]>) -> Fault {
+/// `fault` with the limits of the problem rather than those that leave `room`. That `family` counts more for one
+/// microbatch than it takes alone shows nothing of other orders: it lacks room for F of the last chunk of the stage.
+fn unfused(fault: Fault, (family, shape): (Family, Shape), room: Option<&[Bytes]>) -> Fault {
     let Some(room) = room else { return fault };
+    let About { name, placement, .. } = *family.about();
+    let last = |stage| (0..shape.chunks()).rfind(|&one| placement.stage(shape, one, 0) == stage);
     match fault {
-        Fault::BelowOneMicrobatch { stage, needs, limit } => Fault::BelowOneMicrobatch {
+        Fault::BelowOneMicrobatch { stage, needs, limit } => Fault::Infeasible {
+            family: name,
             stage,
+            pass: Pass { kind: Kind::F, chunk: last(stage).unwrap_or(0), microbatch: 0 },
             needs: needs + room[stage],
             limit: limit + room[stage],
         },
@@ -306,6 +312,21 @@ mod tests {
         let [needs, limit] = [20, 19].map(Bytes);
         let fault = Fault::BelowOneMicrobatch { stage: 0, needs, limit };
         assert_eq!(Family::ZbHeuristic.schedule(&below), Err(fault));
+    }
+
+    /// ZB-V counts M_W for what forwards keep: that is its own need, and not that of a microbatch.
+    #[test]
+    fn a_family_that_counts_more_than_a_microbatch_takes_speaks_for_itself() {
+        let large = Footprint { until_backward: Bytes(20), until_weight: Bytes(20) };
+        let asked = problem(Family::ZbV, [2, 4], |_| true).unwrap();
+        let held = Footprints::uniform(asked.shape(), large).with_kept(vec![Some(KEPT); 4]);
+        let asked = asked.with_footprints(held).unwrap().with_limit(Limit::Bytes(Bytes(30)));
+        assert!(asked.limits(Placement::Vee).is_ok());
+        let fault = Family::ZbV.schedule(&asked).unwrap_err();
+        let Fault::Infeasible { family, stage, needs, limit, .. } = fault else {
+            panic!("{fault}")
+        };
+        assert_eq!((family, stage, needs, limit), ("zb-v", 0, Bytes(40), Bytes(30)));
     }
 
     #[test]

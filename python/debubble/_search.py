@@ -409,8 +409,8 @@ class FoundOrder:
     @property
     def solution(self) -> _frames.Figures:
         """The result as a solver reports it: `objective`, `cost_ns`, `bound_ns` (`None` where none is
-        proved), `gap` (0 is optimal), `argument` of the bound, `fits`, `steps` of the search, `history`,
-        and `elapsed_ns`, `None` for answers of workers and journals.
+        proved), `gap` (0 is optimal `among` the orders searched), `argument` of the bound, `fits`, `steps`
+        of the search, `history`, and `elapsed_ns`, `None` for answers of workers and journals.
 
         `cost_ns` is that of the objective that was asked for, such as `"p95"`, where `FoundOrder.cost_ns` is
         that without noise.

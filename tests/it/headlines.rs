@@ -125,3 +125,29 @@ fn searches_lead_with_the_gain_and_the_bound() {
     assert_eq!(cost == bound, said.contains("proved optimal"), "{said}");
     assert_eq!(printed(&line), said.split_whitespace().collect::<Vec<_>>().join(" "));
 }
+
+/// The optimum of one chunk is not that of all chunks: what `simulate` lists as shorter, `search` names.
+#[test]
+fn searches_name_a_shorter_published_schedule_of_other_chunks() {
+    let times = "--forward 1ms --backward-input 1ms --backward-weight 1ms --activation 1GiB";
+    let question = format!("--stages 2 --microbatches 31 {times} --memory-limit 0.75p");
+    let answer = json(&format!("search {question}"));
+    let [row] = rows(&answer) else { panic!() };
+    let solution = &row["solution"];
+    assert_eq!((&solution["gap"], &solution["among"]), (&0.0.into(), &"1 chunk per stage".into()));
+    let elsewhere = &row["elsewhere"];
+    assert_eq!((&elsewhere["chunks"], &elsewhere["placement"]), (&2.into(), &"looped".into()));
+    let name = elsewhere["schedule"].as_str().unwrap();
+    let simulated = json(&format!("simulate {question} --schedule {name}"));
+    let [listed] = rows(&simulated) else { panic!() };
+    assert_eq!((&listed["span_ns"], &listed["fits"]), (&elsewhere["cost_ns"], &true.into()));
+    assert!(elsewhere["cost_ns"].as_u64() < row["cost_ns"].as_u64());
+    let said = headline(&answer);
+    let optimal = "proved optimal: no order of 1 chunk per stage takes less. But ";
+    let cure = "`chunks` 2 and `placement` looped search there.";
+    assert!(said.contains(&format!("{optimal}{name} ")) && said.ends_with(cure), "{said}");
+    // There it is the search that is shorter.
+    let there = json(&format!("search {question} --chunks 2 --placement looped"));
+    let [row] = rows(&there) else { panic!() };
+    assert!(row["cost_ns"].as_u64() <= elsewhere["cost_ns"].as_u64(), "{row}");
+}

@@ -468,3 +468,33 @@ fn what_is_exported() {
     let lone = run(&format!("{QUESTION} --schedule 1f1b --offload 0.5 --activation 1GiB"));
     refused(&lone, &["links to the host", "--offload-time"]);
 }
+
+/// With chunks on the host, one microbatch alone takes less than its activations.
+#[test]
+fn limits_below_the_activations_of_a_microbatch_suit_orders_that_copy() {
+    let question = "--stages 2 --microbatches 6 --chunks 4 --forward 30ms --backward-input 30ms \
+                    --backward-weight 20ms --activation 4GiB --offload-ratio 0.7";
+    let under = |limit: &str, schedule: &str| {
+        run(&format!("simulate {question} --schedule {schedule} --memory-limit {limit} --json"))
+    };
+    let text = stdout(&under("3GiB", "po-f"));
+    let [row] = &results(&text)[..] else { panic!("{text}") };
+    assert_eq!(row["fits"], true, "{text}");
+    let cause = "but one microbatch alone takes 1GiB on stage 0";
+    refused(&under("1023MiB", "po-f"), &[cause, "at least 1GiB"]);
+    refused(&under("3GiB", "gis"), &["at least 4GiB, without copies to the host"]);
+    // A search that may copy keeps the order that it finds; one that may not names copies.
+    let folder = tempfile::tempdir().unwrap();
+    let [scenario, order] = ["best.toml", "best.txt"].map(|name| folder.path().join(name));
+    let [scenario, order] = [scenario, order].map(|path| path.display().to_string());
+    let search = format!("search {question} --placement looped --memory-limit 3GiB");
+    let varied = format!("{search} --layers 8 --vary offload --effort 0 --json");
+    let found = run(&format!("{varied} --export-scenario {scenario} --export {order}"));
+    let text = stdout(&found);
+    let [row] = &results(&text)[..] else { panic!("{text}") };
+    let again = stdout(&run(&format!("simulate {scenario} --schedule {order} --json")));
+    let [simulated] = &results(&again)[..] else { panic!("{again}") };
+    let figures = (&simulated["span_ns"], &simulated["fits"]);
+    assert_eq!(figures, (&row["cost_ns"], &true.into()), "{again}");
+    refused(&run(&search), &["at least 4GiB, without copies to the host"]);
+}

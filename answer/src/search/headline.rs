@@ -17,8 +17,17 @@ pub(super) fn headline(rows: &[SearchRow]) -> String {
     }
     let all: Vec<Values> = rows.iter().map(Values::of).collect();
     let count = |is: fn(&Values) -> bool| all.iter().filter(|one| is(one)).count();
+    let elsewhere = match rows.iter().filter(|row| row.elsewhere.is_some()).count() {
+        0 => String::new(),
+        count => {
+            format!(
+                " A published schedule of other chunks or placement that fits is shorter in {count}."
+            )
+        }
+    };
     format!(
-        "The order found is shorter than every published one of its chunks that fits in {} of {} rows, and proved optimal in {}.",
+        "The order found is shorter than every published one of its chunks that fits in {} of {} rows, and proved optimal \
+         among those of its chunks in {}.{elsewhere}",
         count(|one| one.published.is_none_or(|(_, time)| one.found < time) && !one.is_within_error),
         rows.len(),
         count(|one| one.bound == Some(one.found)),
@@ -33,13 +42,15 @@ fn sentence(row: &SearchRow) -> String {
     };
     let limit = row.limit.as_ref().map_or_else(String::new, |limit| format!(" under {limit}"));
     let setting = row.setting().map_or_else(String::new, |setting| format!("{setting}: "));
+    let elsewhere = row.elsewhere.map(|one| format!(". But {}", one.in_words(values.found)));
     format!(
-        "{setting}Best order found of {}{limit}: {bubble}{} {}, {}; {}.",
-        orders(row),
+        "{setting}Best order found of {}{limit}: {bubble}{} {}, {}; {}{}.",
+        row.orders(),
         row.objective.name(),
         format::time(values.found).trim(),
         values.against_published(),
         values.against_bound(row),
+        elsewhere.unwrap_or_default(),
     )
 }
 
@@ -65,19 +76,21 @@ impl Values {
             true => format::time(time).trim().to_owned(),
             false => format!("{} bubble", format::percent(row.rate(time))),
         };
-        against_bound(self.found, self.bound, bound)
+        against_bound(self.found, self.bound, Some(&row.orders()), bound)
     }
 }
 
-/// The orders that are searched, compared and bounded.
-fn orders(row: &SearchRow) -> String {
-    if row.chosen.is_some() {
-        return "all choices".to_owned();
-    }
-    let instance = &row.searched.instance;
-    match (instance.shape.chunks_per_stage(), instance.placement) {
-        (1, _) => "1 chunk per stage".to_owned(),
-        (chunks, Placement::Vee) => format!("{chunks} chunks per stage in a V"),
-        (chunks, _) => format!("{chunks} looped chunks per stage"),
+impl SearchRow {
+    /// The orders that are searched, compared and bounded.
+    pub(super) fn orders(&self) -> String {
+        if self.chosen.is_some() {
+            return "all choices".to_owned();
+        }
+        let instance = &self.searched.instance;
+        match (instance.shape.chunks_per_stage(), instance.placement) {
+            (1, _) => "1 chunk per stage".to_owned(),
+            (chunks, Placement::Vee) => format!("{chunks} chunks per stage in a V"),
+            (chunks, _) => format!("{chunks} looped chunks per stage"),
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The best order of passes that is found, and how far any order can be from it.
 
 mod asked;
+mod elsewhere;
 mod front;
 mod headline;
 mod improvements;
@@ -24,6 +25,7 @@ use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
 use self::asked::{Asked, aim, figure, row};
+pub use self::elsewhere::Elsewhere;
 use self::improvements::Improvements;
 pub use self::joint::scenario;
 pub use self::joint_choice::{ChosenSettings, JointChoice, WithSettings};
@@ -247,7 +249,8 @@ pub fn search(
         improvements.push(seen);
     }
     report::keep_smaller(&mut rows);
-    for (row, seen) in rows.iter_mut().zip(improvements) {
+    for (row, (seen, setting)) in rows.iter_mut().zip(improvements.into_iter().zip(&settings)) {
+        row.elsewhere = Elsewhere::of(context, scenario, setting, row);
         row.tell_cost(&seen);
         row.history = seen.history();
     }

@@ -24,7 +24,7 @@ use question::sheet::Sheet;
 use question::{Diagnostic, format};
 
 use super::joint_choice::gain;
-use super::{Improvements, JointChoice, Simulated, Solved};
+use super::{Elsewhere, Improvements, JointChoice, Simulated, Solved};
 use crate::front::Standing;
 use crate::solution::against_bound_in_time;
 
@@ -49,6 +49,8 @@ pub struct SearchRow {
     pub simulated: Option<Simulated>,
     /// The choice of a joint search beside the order, if it was one.
     pub chosen: Option<JointChoice>,
+    /// A shorter published schedule of other chunks or another placement.
+    pub elsewhere: Option<Elsewhere>,
     /// The step of the trainer itself, where its profile was searched.
     recorded: Option<Recorded>,
     /// The standing of the order found, and of the best published one, in the setting, once marked.
@@ -102,6 +104,7 @@ impl SearchRow {
             solved,
             simulated: None,
             chosen: None,
+            elsewhere: None,
             recorded: None,
             found_standing: None,
             published_standing: None,

@@ -79,6 +79,7 @@ impl SearchRow {
         let out_of_memory = searched.on_hardware.as_ref().map(|one| one.answer.is_out_of_memory);
         Solution {
             argument,
+            among: Some(self.orders()),
             fits: out_of_memory != Some(true),
             ..Solution::new((self.objective.name(), found), bound, &self.history)
         }

@@ -183,6 +183,25 @@ impl Footprints {
     /// If these are not the footprints of a pipeline of `shape`.
     #[must_use]
     pub fn least_peaks(&self, shape: Shape, placement: Placement) -> Vec<Bytes> {
+        self.peaks_of_one(shape, placement, |chunk| self.after_forward(chunk))
+    }
+
+    /// The same where everything may be on the host between F and B: of each stage, its largest chunk.
+    ///
+    /// # Panics
+    /// As [`Footprints::least_peaks`].
+    #[must_use]
+    pub fn least_peaks_with_copies(&self, shape: Shape, placement: Placement) -> Vec<Bytes> {
+        self.peaks_of_one(shape, placement, |_| Bytes(0))
+    }
+
+    /// The peaks of one microbatch alone, where a chunk holds `between` from its F to its B.
+    fn peaks_of_one(
+        &self,
+        shape: Shape,
+        placement: Placement,
+        between: impl Fn(u16) -> Bytes,
+    ) -> Vec<Bytes> {
         let mut peaks = vec![Bytes(0); shape.stages()];
         // The first and the last microbatch stand for both directions of a mirrored placement.
         for microbatch in [0, shape.microbatches() - 1] {
@@ -192,7 +211,7 @@ impl Footprints {
                 let Footprint { until_backward, until_weight } = self.of(chunk);
                 let own = (until_backward + self.buffers(chunk)).max(until_weight);
                 peaks[stage] = peaks[stage].max(held[stage] + own);
-                held[stage] += self.after_forward(chunk);
+                held[stage] += between(chunk);
             }
         }
         peaks

@@ -2,7 +2,7 @@
 
 use pipeline::{Bytes, Fault, Limit, LimitUse, Shape};
 
-use super::{chain, sharding};
+use super::{chain, copies, sharding};
 use crate::diagnostic::Diagnostic;
 use crate::keys::Keys;
 use crate::scenario::{Scenario, Setting};
@@ -211,10 +211,18 @@ pub(crate) fn explain(
     let error = scenario.error(setting, key, message);
     match fault {
         Fault::BelowOneMicrobatch { needs, .. } => {
-            error.with_help(format!("the limit must be at least {}", amount(needs)))
+            let without = without_copies(scenario, setting, rule);
+            error.with_help(format!("the limit must be at least {}{without}", amount(needs)))
         }
         _ => error,
     }
+}
+
+/// That a smallest limit is one without copies to the host, where copies could lower it.
+fn without_copies(scenario: &Scenario, setting: &Setting, rule: &ScheduleSource) -> &'static str {
+    let shape = super::shape(scenario, setting, rule);
+    let is_of_chunks = shape.is_ok_and(|(shape, _)| shape.chunks_per_stage() > 1);
+    if is_of_chunks && !copies::are_of(rule) { ", without copies to the host" } else { "" }
 }
 
 /// The memory limits that `rule` keeps to, as `setting` gives them; none where it has its own.

@@ -116,6 +116,26 @@ fn of_cluster(
     (0..shape.chunks()).map(time).collect()
 }
 
+/// Whether orders of `rule` for `problem` copy to the host.
+pub(super) fn are_made(problem: &Problem, rule: &ScheduleSource) -> bool {
+    are_of(rule) || problem.copies_to_host()
+}
+
+/// Whether `rule` itself makes orders that copy to the host.
+pub(super) fn are_of(rule: &ScheduleSource) -> bool {
+    copies(rule) || brings(rule)
+}
+
+/// Whether `rule` is a family that copies.
+fn copies(rule: &ScheduleSource) -> bool {
+    rule.family().is_some_and(|family| family.about().choice == Choice::Offload)
+}
+
+/// Whether `rule` is an order with copies of its own.
+fn brings(rule: &ScheduleSource) -> bool {
+    matches!(rule, ScheduleSource::File(_, schedule) if schedule.copies().is_some())
+}
+
 /// `problem` with what the keys say of copies, for `rule`.
 pub(super) fn choose(
     keys: &Keys,
@@ -123,9 +143,8 @@ pub(super) fn choose(
     rule: &ScheduleSource,
     hardware: Option<&Hardware>,
 ) -> Result<Problem, Wrong> {
-    let copies = rule.family().is_some_and(|family| family.about().choice == Choice::Offload);
+    let (copies, brings) = (copies(rule), brings(rule));
     let part = keys.hardware.offload.map(|part| CopyPart::new(part.0));
-    let brings = matches!(rule, ScheduleSource::File(_, schedule) if schedule.copies().is_some());
     let mut problem = problem;
     if let Some(chunks) = keys.offload_chunks.filter(|_| copies) {
         problem = problem.with_offload_chunks(chunks);

@@ -135,7 +135,11 @@ impl Resolved {
         let problem = reader.problem(costs, footprints)?;
         let problem = reader.unequal(problem)?;
         let fault = |fault| explain(scenario, filled, rule, &fault);
-        let limits = problem.limits(pipeline.placement).map_err(fault)?;
+        let limits = match copies::are_made(&problem, rule) {
+            true => problem.limits_with_copies(pipeline.placement),
+            false => problem.limits(pipeline.placement),
+        };
+        let limits = limits.map_err(fault)?;
         let keys = &filled.keys;
         Ok(Self {
             shape: pipeline.shape,

@@ -8,8 +8,8 @@ use crate::instance::Instance;
 /// A limit under which no order runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error(
-    "no order of passes fits stage {stage}: its limit is {limit}, but any order holds {smallest} \
-     there at some time, and one microbatch after the other needs no more"
+    "no order of passes fits stage {stage}: its limit is {limit}, but any order that copies nothing to the host holds \
+     {smallest} there at some time, and one microbatch after the other needs no more"
 )]
 pub struct Infeasible {
     /// The stage that lacks most.

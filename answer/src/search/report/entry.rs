@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{SearchRow, on_hardware, under_noise};
 use crate::front::Standing;
-use crate::search::{ChosenSettings, WithSettings};
+use crate::search::{ChosenSettings, Elsewhere, WithSettings};
 use crate::solution::Solution;
 
 /// The figures of a search, with the lists that a line of a table has no place for.
@@ -21,6 +21,8 @@ pub(in crate::search) struct Full<'a> {
     joint: Option<Joint<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     hardware: Option<OnHardware>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    elsewhere: Option<Elsewhere>,
 }
 
 /// The orders that a search on hardware has judged, and the links of its proxy.
@@ -78,7 +80,13 @@ impl<'a> From<&'a SearchRow> for Full<'a> {
             scenario: &chosen.setting.keys,
         });
         let hardware = row.searched.on_hardware.as_ref().map(OnHardware::from);
-        Self { entry: Entry::from(row), solution: row.solution(), joint, hardware }
+        Self {
+            entry: Entry::from(row),
+            solution: row.solution(),
+            joint,
+            hardware,
+            elsewhere: row.elsewhere,
+        }
     }
 }
 

@@ -212,12 +212,26 @@ impl<'a> Joint<'a> {
         let wrong = || Diagnostic::new("there is no such choice of layers");
         let setting = self.setting(&found.choice).ok_or_else(wrong)?;
         let rule = ScheduleSource::Searched(Some(found.choice.placement));
-        let resolved = Resolved::of(self.context, self.scenario, &setting, &rule)?;
+        let resolved = self.resolved(&setting, &rule, &found.instance)?;
         let schedule = found.found.schedule.clone();
         let case = case_of(self.context, self.scenario, &setting, &rule, resolved, schedule)?;
         let setting = written(setting, &found.instance.costs);
         let searched = Searched::nominal(case, found.instance.clone(), found.found.clone());
         Ok(SearchedJointly { setting, searched, found })
+    }
+
+    /// The parts of `setting` with the limits of `instance`: of an order that copies to the host, the smallest limit is
+    /// not that of one microbatch without copies.
+    fn resolved(
+        &self,
+        setting: &Setting,
+        rule: &ScheduleSource,
+        instance: &Instance,
+    ) -> Result<Resolved, Diagnostic> {
+        let mut unlimited = setting.clone();
+        let given_limits = unlimited.keys.memory_limit.take().unwrap_or_default();
+        let resolved = Resolved::of(self.context, self.scenario, &unlimited, rule)?;
+        Ok(Resolved { limits: instance.limits.clone(), given_limits, ..resolved })
     }
 
     fn explain(&self, error: &SearchError) -> Diagnostic {
