@@ -9,12 +9,12 @@ cd "$(dirname "$0")/.."
 # Each wing with its budget and its rooms.
 wings() {
   cat <<'EOF'
-model     29764 pipeline sim profile certificate scenarios
-search    17305 search ilp failures
+model     30763 pipeline sim profile certificate scenarios
+search    17379 search ilp failures
 hardware  26603 calibrate executor traces
 planner   41763 plan planning imports fsdp measured
-answers   42891 question answer reproduce
-doors     24222 src python web draw native launches
+answers   43106 question answer reproduce
+doors     24223 src python web draw native launches
 EOF
 }
 
