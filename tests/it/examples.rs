@@ -46,7 +46,7 @@ fn ask_for_a_plan() {
 #[test]
 fn add_noise() {
     let Some(text) = example("add_noise") else { return };
-    assert!(text.contains("1f1b        120.4ms   126.638 ms"), "{text}");
+    assert!(text.contains("1f1b        120.4ms   126.687 ms"), "{text}");
 }
 
 /// The output of the example `answer_questions` for `lines`, if it has been built.
