@@ -85,7 +85,7 @@ fn a_search_that_comes_close_to_its_bound_goes_on_until_its_order_is_proved() {
     fs::write(&question, close).unwrap();
     let found = json(&format!("search {question}"));
     assert_eq!((&found["cost_ns"], &found["gap_ns"]), (&2_319_195_000_u64.into(), &0.into()));
-    assert_eq!(&found["argument"], &"branching".into());
+    assert_eq!(found["argument"], "branching");
 }
 
 /// The logs of a V and of loops with branches, kept as they were once written. (What the first decides follows by
