@@ -511,7 +511,7 @@ fn a_solver_makes_no_more_steps_than_it_may() {
 
 #[test]
 fn a_larger_pipeline_is_solved_briefly_where_its_order_is_close_to_its_bound() {
-    let briefly = |size, [cost, bound], times| {
+    let briefly = |size, [cost, bound]: [u64; 2], times: u64| {
         let asked = instance(Placement::Looped, size, 1, true);
         is_solved_briefly(&asked, [Nanos(cost), Nanos(bound)], times * BRIEF_STEPS)
     };
