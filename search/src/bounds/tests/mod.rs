@@ -1,3 +1,4 @@
 mod exhaustive;
+mod kinds;
 mod meetings;
 mod paper;
