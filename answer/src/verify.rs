@@ -178,9 +178,12 @@ fn memory(verified: &Verdict) -> String {
 fn gap(verified: &Verdict) -> String {
     let (gap, cost) = (verified.gap(), verified.cost);
     match (gap, verified.backwards) {
-        (Nanos(0), Backwards::SplitOrWhole) => "none: this order is optimal".to_owned(),
+        (Nanos(0), Backwards::SplitOrWhole) => {
+            "none: this order is optimal among those of its chunks and placement".to_owned()
+        }
         (Nanos(0), Backwards::Split) => {
-            "none: this order is optimal among those of split backwards; those of whole ones may be shorter"
+            "none: this order is optimal among those of its chunks, placement and split backwards; those of whole ones may be \
+             shorter"
                 .to_owned()
         }
         _ => format!("{gap}, {} of the cost: no order can save more", percent(gap.0 as f64 / cost.0 as f64)),

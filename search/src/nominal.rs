@@ -1,9 +1,9 @@
 //! The search of an order by the nominal times: lower bounds, published orders, then chains of list scheduling and local
 //! search in rounds.
 
-use pipeline::Schedule;
+use pipeline::{Nanos, Schedule};
 
-use crate::bounds::{Bound, Proof, Prover};
+use crate::bounds::{self, Bound, Proof, Prover};
 use crate::chain::Chain;
 use crate::compiled_instance::CompiledInstance;
 use crate::error::SearchError;
@@ -121,9 +121,10 @@ impl<'a> Nominal<'a> {
             one
         });
         let known = (published.collect(), named);
-        let goal = i64::try_from(bound.cost.0).unwrap_or(i64::MAX / 4);
+        let time = |cost: Nanos| i64::try_from(cost.0).unwrap_or(i64::MAX / 4);
+        let (goal, proved) = (time(bounds::aim(instance, bound)), time(bound.cost));
         let (reversed, rounds) = (compiled.reversed(), Rounds::of(compiled, total));
-        (Self { compiled, reversed, goal, proved: goal, best, rounds }, known)
+        (Self { compiled, reversed, goal, proved, best, rounds }, known)
     }
 
     /// Starts from `known`, too, if it is better.

@@ -32,7 +32,8 @@ pub(super) fn span(line: &Line) -> Option<u64> {
     let first = line.stations.first()?;
     let [own] = first.parts[..] else { return None };
     let held = held_exactly(first, own)?;
-    if line.stations.iter().any(|station| station.parts.len() != 1) || held + 2 > line.microbatches
+    if line.stations.iter().any(|station| station.parts.len() != 1)
+        || held.saturating_add(2) > line.microbatches
     {
         return None;
     }
