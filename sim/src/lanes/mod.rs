@@ -5,7 +5,7 @@
 //! several scenarios, the lanes, by the same instructions.
 //!
 //! Lanes count whole nanoseconds in floats. Sums of whole numbers are exact below 2^53, and rounding keeps the order of
-//! numbers: if the makespan of a lane, times the stages, is below [`EXACT`], so was everything before it. A lane beyond
+//! numbers: if the makespan of a lane, times the stages, is below 2^51, so was everything before it. A lane beyond
 //! that has no result, and is timed by [`Replay`](crate::Replay) or [`timed`](crate::timed), which do not round.
 
 mod noisy;
