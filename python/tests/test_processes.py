@@ -333,7 +333,7 @@ def ask():
             first.append(seen.wait())
     # An answer may be there before anybody has looked.
     while not first:
-        db.simulate(noisy.replace(replicas=1_000), "1f1b", progress=watch)
+        db.simulate(noisy.replace(replicas=20_000), "1f1b", progress=watch)
 for _ in range(12):
     threading.Thread(target=ask, daemon=True).start()
 seen.wait()
@@ -360,7 +360,7 @@ def late():
     print("own looks", len(own) > 0)
 atexit.register(late)
 {head()}
-some = noisy.replace(replicas=10_000)
+some = noisy.replace(replicas=200_000)
 seen = threading.Event()
 def watch(done, of, what):
     looks.append(done)
@@ -386,7 +386,7 @@ def watch(done, of, what):
             import atexit
             atexit._run_exitfuncs()
             os._exit(time.monotonic() - begun > 0.9)
-db.simulate(noisy.replace(replicas=2_000), ["1f1b", "zb-h1"], progress=watch)
+db.simulate(noisy.replace(replicas=40_000), ["1f1b", "zb-h1"], progress=watch)
 print(os.waitpid(child[0], 0)[1])
 """
     )
