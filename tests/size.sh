@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 wings() {
   cat <<'EOF'
 model     30763 pipeline sim profile certificate scenarios
-search    17395 search ilp failures
+search    17404 search ilp failures
 hardware  26603 calibrate executor traces
 planner   41763 plan planning imports fsdp measured
 answers   43109 question answer reproduce

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use crate::critical_path::Pipe;
 use crate::cycles::{self, TooMany};
 
-/// More steps are not worth waiting for.
-const MOST_STEPS: i128 = 1 << 32;
+/// The most stages: each pair of them is kept.
+const MOST_STAGES: usize = 1024;
 
 /// From the first F of the first stage to its last pass, at the least; `None` where a stage has more chunks, the first one
 /// recomputes, or a W can wait beside as many microbatches as fit.
@@ -23,7 +23,7 @@ pub(crate) fn span(pipe: &Pipe) -> Result<Option<i128>, TooMany> {
         return Ok(None);
     }
     let count = pipe.stages.len();
-    if (count as i128 + 1).pow(2) * (pipe.microbatches / at_once) > MOST_STEPS {
+    if count > MOST_STAGES {
         return Err(TooMany);
     }
     let Some(trips) = cycles::times(pipe, stage)? else { return Ok(None) };
@@ -34,7 +34,7 @@ pub(crate) fn span(pipe: &Pipe) -> Result<Option<i128>, TooMany> {
     // Of each row the least wait is tried.
     let least =
         |row: &Vec<[i128; 2]>| row.iter().map(|[wait, _]| *wait).filter(|wait| *wait > 0).min();
-    let tried: BTreeSet<i128> = table.iter().filter_map(least).collect();
+    let mut tried: BTreeSet<i128> = table.iter().filter_map(least).collect();
     let mut pairs = table.concat();
     pairs.sort_unstable();
     // In the order of their waits, each with the least gain of those that wait less.
@@ -46,7 +46,7 @@ pub(crate) fn span(pipe: &Pipe) -> Result<Option<i128>, TooMany> {
             *least = gain.min(*least);
             Some([wait, *before])
         });
-    let useful = gains.filter(|[wait, gain]| *gain > 0 && tried.contains(wait));
+    let useful = gains.filter(|[wait, gain]| *gain > 0 && tried.remove(wait));
     let spans = useful.map(|gains| round.span(&trips.forwards, at_once, gains));
     Ok(spans.max())
 }

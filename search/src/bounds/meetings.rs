@@ -3,8 +3,11 @@
 use super::cycles::Cycles;
 use super::line::{Line, Part, Station};
 
+/// The most stages: where all differ, each pair of them is looked at.
+const MOST_STAGES: usize = 1024;
+
 /// Lower bound on the span of the first stage, where every stage has one chunk and the limit of the first holds exactly
-/// K microbatches and no W beside; `None` elsewhere.
+/// K microbatches and no W beside; `None` elsewhere. `trips` are the round trips of the first stage.
 ///
 /// A_j is the start of the F of microbatch j on the first stage, P_j the end of its F on the last, D_j the end of its B
 /// on the first. R is the round trip, from A_j to D_j at the least, and r_i the time from the end of F to the start of B
@@ -28,18 +31,18 @@ use super::line::{Line, Part, Station};
 /// of P from s, s + K, .. last N (R + w') + n x, and those of A from s + 1, s + K + 1, .. N (R + w') + (N - n) e. Either
 /// comes behind the first start of its F, as [`Cycles`] knows it, and has the work of later microbatches behind it:
 /// b + 2 w and w. The span is no less than the longer of both, for the best n.
-pub(super) fn span(line: &Line) -> Option<u64> {
+pub(super) fn span(line: &Line, trips: &Cycles) -> Option<u64> {
     let first = line.stations.first()?;
     let [own] = first.parts[..] else { return None };
     let held = held_exactly(first, own)?;
-    if line.stations.iter().any(|station| station.parts.len() != 1)
+    if line.stations.len() > MOST_STAGES
+        || line.stations.iter().any(|station| station.parts.len() != 1)
         || held.saturating_add(2) > line.microbatches
     {
         return None;
     }
-    let starts = Cycles::of(line, first, 0)?.forwards;
     let meetings = Meetings::of(line, own);
-    let longest = |(wait, gain)| meetings.span(&starts, held, (wait, gain));
+    let longest = |(wait, gain)| meetings.span(&trips.forwards, held, (wait, gain));
     meetings.choices().map(longest).max()
 }
 
@@ -79,16 +82,14 @@ impl Meetings {
         }
     }
 
-    /// The wait where (j, k) meet at `one` and (k, j + K) at `other`; it grows with `other` from 1 on.
-    fn wait(&self, one: usize, other: usize) -> i128 {
+    /// The waits where (j, k) meet at `one` and (k, j + K) at i2 = -1, and what is to be added to U_i2 for those at other
+    /// places.
+    fn waits(&self, one: usize) -> [i128; 2] {
         let [f, b] = [self.own.f, self.own.b].map(i128::from);
-        let sum = match (one, other) {
-            (0, 0) => return 0,
-            (0, other) => f + self.upper[other],
-            (one, 0) => self.upper[one] + b,
-            (one, other) => self.upper[one] + self.upper[other] + self.behind,
-        };
-        sum - self.round
+        match one {
+            0 => [0, f - self.round],
+            _ => [self.upper[one] + b - self.round, self.upper[one] + self.behind - self.round],
+        }
     }
 
     /// What the round of P gains there; it falls with `other`.
@@ -98,24 +99,27 @@ impl Meetings {
 
     /// The least gain where the wait is less than `wait`.
     fn least_gain(&self, wait: i128) -> i128 {
-        let count = self.upper.len();
         let of = |one: usize| {
-            let short = 1..count;
-            // The waits from 1 on ascend: the last that is too short gains least.
-            let last = short.take_while(|&other| self.wait(one, other) < wait).last();
-            let zero = (self.wait(one, 0) < wait).then_some(0);
-            last.into_iter().chain(zero).map(move |other| self.gain(one, other)).min()
+            let [zero, more] = self.waits(one);
+            // U ascends: the last place where the wait is too short gains least.
+            let last = self.upper[1..].partition_point(|upper| more + upper < wait);
+            match (last, zero < wait) {
+                (0, false) => None,
+                (last, _) => Some(self.gain(one, last)),
+            }
         };
-        (0..count).filter_map(of).min().unwrap_or(self.round)
+        (0..self.upper.len()).filter_map(of).min().unwrap_or(self.round)
     }
 
     /// Waits above zero, for each place of the first meeting the least, with the gain where meetings wait less.
     fn choices(&self) -> impl Iterator<Item = (i128, i128)> + '_ {
-        let count = self.upper.len();
-        let least = move |one: usize| {
-            (0..count).map(|other| self.wait(one, other)).filter(|wait| *wait > 0).min()
+        let least = |one: usize| {
+            let [zero, more] = self.waits(one);
+            let first = self.upper[1..].partition_point(|upper| more + upper <= 0);
+            let first = self.upper[1..].get(first).map(|upper| more + upper);
+            first.into_iter().chain((zero > 0).then_some(zero)).min()
         };
-        let mut waits: Vec<i128> = (0..count).filter_map(least).collect();
+        let mut waits: Vec<i128> = (0..self.upper.len()).filter_map(least).collect();
         waits.sort_unstable();
         waits.dedup();
         waits.into_iter().map(|wait| (wait, self.least_gain(wait))).filter(|(_, gain)| *gain > 0)

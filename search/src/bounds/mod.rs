@@ -96,6 +96,9 @@ pub fn all(instance: &Instance) -> Vec<Bound> {
     let instance = &*relaxed;
     let Some(line) = Line::of(instance) else { return vec![work_of_both_ways(instance)] };
     let tails: Vec<Tail> = line.stations.iter().map(|one| Tail::of(&line, one)).collect();
+    let trips = line.stations.iter().zip(&tails);
+    let trips: Vec<Option<Cycles>> =
+        trips.map(|(station, tail)| Cycles::of(&line, station, tail.after)).collect();
     let alone = |argument: fn(usize) -> Argument, span: &dyn Fn(usize) -> Option<u64>| {
         let stages = line.stations.iter().enumerate();
         highest(stages.filter_map(|(stage, station)| {
@@ -119,8 +122,10 @@ pub fn all(instance: &Instance) -> Vec<Bound> {
         fill(|stage| Argument::Head { stage }, Counted { tails: false, paths: false }),
         fill(|stage| Argument::HeadAndTail { stage }, Counted { tails: true, paths: false }),
         fill(|stage| Argument::Fill { stage }, Counted { tails: true, paths: true }),
-        highest(cycles(&line, &tails)),
-        meetings::span(&line)
+        highest(cycles(&line, &trips)),
+        trips[0]
+            .as_ref()
+            .and_then(|trips| meetings::span(&line, trips))
             .map(|span| Bound { argument: Argument::Meetings { stage: 0 }, cost: Nanos(span) }),
     ];
     bounds.into_iter().flatten().filter(|bound| bound.cost > Nanos(0)).collect()
@@ -152,11 +157,11 @@ fn paths(line: &Line, tails: &[Tail]) -> impl Iterator<Item = (u64, Argument)> {
 }
 
 /// The cost by the round trips of every stage, as it and an earlier stage see them.
-fn cycles(line: &Line, tails: &[Tail]) -> impl Iterator<Item = (u64, Argument)> {
+fn cycles(line: &Line, trips: &[Option<Cycles>]) -> impl Iterator<Item = (u64, Argument)> {
     let vantages = std::iter::once((0, 0)).chain(vantages(line));
     let seen = vantages.filter_map(|(from, via)| {
         let station = &line.stations[via];
-        let cycles = Cycles::of(line, station, tails[via].after)?;
+        let cycles = trips[via].as_ref()?;
         let own = (line.cost_of_span(station, cycles.span), Argument::Cycles { from: via, via });
         let earlier = (from < via).then(|| {
             let cost = path::seen_from(line, from, via, cycles.until_last_backward);
