@@ -190,6 +190,20 @@ impl Problem {
         Ok(Self { costs, ..self })
     }
 
+    /// Whether this problem and `other` are alike but for what passes cost.
+    #[must_use]
+    pub fn differs_in_costs_alone(&self, other: &Self) -> bool {
+        let Self { shape, costs: _, footprints, limits, .. } = self;
+        let rest = |of: &Self| {
+            let Self {
+                group, segments, offload_chunks, offload_part, reload_ahead, updates, ..
+            } = *of;
+            (group, segments, offload_chunks, offload_part, reload_ahead, updates)
+        };
+        (shape, footprints, limits) == (&other.shape, &other.footprints, &other.limits)
+            && rest(self) == rest(other)
+    }
+
     /// The same where all microbatches have the mean work of all.
     #[must_use]
     pub fn of_mean_microbatch(self) -> Self {

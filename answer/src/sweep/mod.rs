@@ -1,5 +1,6 @@
 //! Sweeps: the answers to a grid of questions, row by row, in the order of their index.
 
+mod block;
 pub mod kinds;
 pub mod row;
 
@@ -12,7 +13,6 @@ use question::sweep::columns::Columns;
 use question::sweep::grid::{Grid, GridQuestion};
 use question::{Context, Diagnostic, Warnings};
 use rayon::prelude::*;
-use sim::Replay;
 
 /// The most questions that are tried; with more, some may have an answer.
 const MOST_TRIED: u64 = 2_000;
@@ -24,6 +24,8 @@ const ROUND: Duration = Duration::from_millis(400);
 const UNTIMED: u64 = 1 << 10;
 /// The most questions of a round, which bounds the memory it takes.
 const MAX_ROUND: u64 = 1 << 15;
+/// The most questions of a block, which share orders.
+const MAX_BLOCK: u64 = 1 << 11;
 /// From so many replicas on, they are run in parallel, not the questions: each takes memory.
 const MANY_REPLICAS: u64 = 1_000;
 
@@ -81,7 +83,7 @@ pub fn in_rounds(
         let end = questions.end.min(next + round);
         let made = match in_parallel {
             true => rows(context, grid, columns, next..end),
-            false => vec![rows_in_turn(context, grid, columns, next..end)],
+            false => vec![block::rows(context, grid, columns, next..end)],
         };
         if !take(end - next, made) {
             return;
@@ -103,26 +105,13 @@ fn rows(
     columns: &Columns,
     questions: Range<u64>,
 ) -> Vec<Vec<u8>> {
-    let begin = || (Replay::new(), Vec::new());
-    let add = |(mut replay, mut rows): (Replay, Vec<u8>), index| {
-        row::answer(context, grid, columns, index, &mut replay, &mut rows);
-        (replay, rows)
-    };
-    questions.into_par_iter().fold(begin, add).map(|(_, rows)| rows).collect()
-}
-
-/// The rows of `questions`, made one after the other: for questions that keep all threads busy each.
-fn rows_in_turn(
-    context: &Context<'_>,
-    grid: &Grid,
-    columns: &Columns,
-    questions: Range<u64>,
-) -> Vec<u8> {
-    let (mut replay, mut rows) = (Replay::new(), Vec::new());
-    for index in questions {
-        row::answer(context, grid, columns, index, &mut replay, &mut rows);
-    }
-    rows
+    let count = questions.end - questions.start;
+    let size = (count / (4 * rayon::current_num_threads() as u64)).clamp(1, MAX_BLOCK);
+    let blocks = (0..count.div_ceil(size)).into_par_iter().map(|block| {
+        let begin = questions.start + block * size;
+        block::rows(context, grid, columns, begin..questions.end.min(begin + size))
+    });
+    blocks.collect()
 }
 
 /// Warns of keys without effect on the answers, judged by the first question and each value in its

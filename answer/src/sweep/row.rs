@@ -4,59 +4,84 @@ use std::fmt::Display;
 use std::io::Write as _;
 
 use pipeline::Metrics;
+use sim::lanes::StepTimes;
 use sim::monte_carlo::{MonteCarlo, Summary};
-use sim::{Details, Replay};
 
-use question::case;
+use question::Diagnostic;
 use question::hardware::Hardware;
 use question::sweep::columns::{
     self, Columns, DISTRIBUTIONS_COUNT, HARDWARE_COUNT, METRICS_COUNT, NOISE_FREE_COUNT,
 };
 use question::sweep::grid::{Grid, GridQuestion};
-use question::{Context, Diagnostic};
 
 use crate::hardware::Report;
 use crate::outcome::Outcome;
 
-/// Adds the row of question number `index` to `rows`.
-pub fn answer(
-    context: &Context<'_>,
+/// Begins the row of question number `index`, which is `question`, with its name and its values on the axes.
+pub(super) fn begin(
     grid: &Grid,
     columns: &Columns,
     index: u64,
-    replay: &mut Replay,
+    question: &GridQuestion<'_>,
     rows: &mut Vec<u8>,
 ) {
     let mut line = Line { rows };
     line.add(index);
-    let question = match grid.question(context, index) {
-        Ok(question) => question,
-        Err(error) => {
-            line.skip(1 + columns.axes.iter().filter(|own| **own).count() + METRICS_COUNT);
-            skip_groups(&mut line, columns);
-            line.text(&error.to_string());
-            return line.end();
-        }
-    };
     line.text(question.setting.name.as_deref().unwrap_or_default());
     for (label, _) in grid.labels(&question.places).zip(&columns.axes).filter(|(_, own)| **own) {
         line.text(&label);
     }
-    let case = case::case(context, &grid.scenario, &question.setting, question.rule);
-    let outcome = case.and_then(|case| {
-        let mut outcome = Outcome::of(case, Details::default(), replay)?;
-        outcome.run_replicas(|| {}, || false)?;
-        Ok(outcome)
-    });
+}
+
+/// Adds the row of question number `index`, which could not be read for `error`.
+pub(super) fn unread(columns: &Columns, index: u64, error: &Diagnostic, rows: &mut Vec<u8>) {
+    let mut line = Line { rows };
+    line.add(index);
+    line.skip(1 + columns.axes.iter().filter(|own| **own).count() + METRICS_COUNT);
+    skip_groups(&mut line, columns);
+    line.text(&error.to_string());
+    line.end();
+}
+
+/// Ends the row of `question`, which [`begin`] has begun, with its outcome or the reason why it has none.
+pub(super) fn end(
+    columns: &Columns,
+    question: &GridQuestion<'_>,
+    outcome: Result<&Outcome, &Diagnostic>,
+    rows: &mut Vec<u8>,
+) {
+    let mut line = Line { rows };
     match outcome {
         Ok(outcome) => {
-            add_metrics(&mut line, &outcome);
-            add_groups(&mut line, columns, &outcome);
+            add_metrics(&mut line, outcome);
+            add_groups(&mut line, columns, outcome);
             line.skip(1);
         }
-        Err(error) => add_failure(&mut line, columns, &question, &error),
+        Err(error) => add_failure(&mut line, columns, question, error),
     }
     line.end();
+}
+
+/// The parts of a row of `outcome` before and after its [times](add_times).
+pub(super) fn around_times(columns: &Columns, outcome: &Outcome) -> [Vec<u8>; 2] {
+    let [mut before, mut after] = [Vec::new(), Vec::new()];
+    add_order(&mut Line { rows: &mut before }, outcome);
+    let mut line = Line { rows: &mut after };
+    add_memory(&mut line, outcome);
+    add_groups(&mut line, columns, outcome);
+    line.skip(1);
+    line.end();
+    [before, after]
+}
+
+/// Adds the times of a step.
+pub(super) fn add_times(rows: &mut Vec<u8>, times: &StepTimes) {
+    let mut line = Line { rows };
+    line.add(times.bubble_rate_of(times.span));
+    line.add(times.bubble_rate_of(times.makespan));
+    line.add(times.span.0);
+    line.add(times.makespan.0);
+    line.add(times.work().0);
 }
 
 /// A row of the metrics of a sweep for each of `outcomes`, with its setting, below a header.
@@ -84,17 +109,21 @@ fn skip_groups(line: &mut Line<'_>, columns: &Columns) {
 }
 
 fn add_metrics(line: &mut Line<'_>, outcome: &Outcome) {
-    let (metrics, shape) = (&outcome.metrics, outcome.case.schedule.shape());
-    let (stage, peak) = outcome.worst();
+    add_order(line, outcome);
+    add_times(line.rows, &StepTimes::from(&outcome.metrics));
+    add_memory(line, outcome);
+}
+
+fn add_order(line: &mut Line<'_>, outcome: &Outcome) {
+    let shape = outcome.case.schedule.shape();
     line.text(&outcome.case.name);
     line.add(shape.stages());
     line.add(outcome.case.microbatches());
     line.add(shape.chunks_per_stage());
-    line.add(metrics.bubble_rate());
-    line.add(metrics.bubble_rate_makespan());
-    line.add(metrics.span().0);
-    line.add(metrics.makespan().0);
-    line.add(metrics.work().0);
+}
+
+fn add_memory(line: &mut Line<'_>, outcome: &Outcome) {
+    let (stage, peak) = outcome.worst();
     line.add(stage);
     line.add_some(outcome.case.has_footprints.then_some(peak.0));
     line.add(outcome.in_microbatches(peak));

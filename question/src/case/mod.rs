@@ -9,8 +9,8 @@ mod searched;
 
 use pipeline::sharding::Sharding;
 use pipeline::{
-    Bytes, Family, Fault, Limit, Limits, Nanos, Placement, Problem, Schedule, Shape, SteadyState,
-    Vocabulary,
+    Bytes, Costs, Family, Fault, Limit, Limits, Nanos, Placement, Problem, Schedule, Shape,
+    SteadyState, Vocabulary,
 };
 use sim::Simulation;
 
@@ -28,7 +28,8 @@ pub use searched::{
 use crate::diagnostic::Diagnostic;
 use crate::hardware::Hardware;
 use crate::host::Context;
-use crate::noise::Noise;
+use crate::keys::Keys;
+use crate::noise::{self, Noise};
 use crate::resolve::{Parameters, Resolved, complete, explain};
 pub use crate::resolve::{
     Split, SplitJson, communicates, forget_copies, forwards, recomputed, shape,
@@ -112,6 +113,41 @@ impl Case {
         })
     }
 
+    /// Whether the order that `rule` has made stays with other times, and with it what stages hold: there is neither
+    /// noise nor hardware, and operations are passes.
+    fn keeps_order(&self, rule: &ScheduleSource) -> bool {
+        let is_fixed = match rule {
+            ScheduleSource::Family(family) => !family.depends_on_times(),
+            ScheduleSource::File(..) => true,
+            ScheduleSource::Searched(_) => false,
+        };
+        is_fixed
+            && self.noise.is_none()
+            && self.hardware.is_none()
+            && self.steady.is_none()
+            && !self.schedule.has_streams()
+            && is_plain(self.problem.costs())
+    }
+
+    /// What passes cost in the question of `keys`, `resolved` for `rule`, the one of this case, if it differs from this
+    /// case in that alone.
+    fn other_costs(
+        &self,
+        rule: &ScheduleSource,
+        keys: &Keys,
+        resolved: &Resolved,
+    ) -> Option<Costs> {
+        let costs = resolved.problem.costs();
+        let is_alike = !noise::is_given(keys)
+            && resolved.hardware.is_none()
+            && resolved.steady.is_none()
+            && resolved.parameters.is_none()
+            && is_plain(costs)
+            && resolved.has_footprints == self.has_footprints
+            && resolved.problem.differs_in_costs_alone(&self.problem);
+        (is_alike && self.keeps_order(rule)).then(|| costs.clone())
+    }
+
     /// Microbatches of a step, whole ones.
     pub fn microbatches(&self) -> u32 {
         self.schedule.shape().microbatches() / self.problem.segments() / self.problem.updates()
@@ -137,6 +173,41 @@ pub fn case(
 ) -> Result<Case, Diagnostic> {
     let resolved = Resolved::of(context, scenario, setting, rule)?;
     headroom::check(context.host(), rule, &resolved)?;
+    born(context, scenario, setting, rule, resolved)
+}
+
+/// A question after another one with the same rule.
+pub enum Next {
+    /// It has the same order, and differs in what passes cost alone.
+    Costs(Costs),
+    /// It has a case of its own.
+    Case(Box<Case>),
+}
+
+/// The question of `setting` after `known`, a case of the same `rule`.
+pub fn next(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    setting: &Setting,
+    rule: &ScheduleSource,
+    known: Option<&Case>,
+) -> Result<Next, Diagnostic> {
+    let resolved = Resolved::of(context, scenario, setting, rule)?;
+    headroom::check(context.host(), rule, &resolved)?;
+    match known.and_then(|known| known.other_costs(rule, &setting.keys, &resolved)) {
+        Some(costs) => Ok(Next::Costs(costs)),
+        None => Ok(Next::Case(Box::new(born(context, scenario, setting, rule, resolved)?))),
+    }
+}
+
+/// The case of `setting`, `resolved` for `rule`, with a schedule that is made for it.
+fn born(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    setting: &Setting,
+    rule: &ScheduleSource,
+    resolved: Resolved,
+) -> Result<Case, Diagnostic> {
     let problem = &resolved.problem;
     let schedule = match rule {
         ScheduleSource::Family(family) => {
@@ -203,6 +274,11 @@ fn case_of(
         hardware,
         steady: resolved.steady,
     })
+}
+
+/// Whether all microbatches cost the same, and none is computed twice.
+fn is_plain(costs: &Costs) -> bool {
+    costs.microbatch_work().is_none() && !costs.has_recompute()
 }
 
 /// The device of each stage: its own without hardware.

@@ -5,10 +5,12 @@ mod spans;
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue, Deserializer, Error};
 
 use crate::host::Context;
+use crate::keys::read::{self as written, Object};
 use crate::keys::{HardwareKeys, Keys};
 pub use spans::KeySpans;
 
@@ -21,6 +23,21 @@ pub(crate) fn single(
     let span = value.span();
     table.insert(key, value);
     keys(Spanned::new(span, table))
+}
+
+/// The key `key` with the number that is written as `label`, as a text if it is `quoted`.
+pub(crate) fn number(key: &str, label: &str, quoted: bool) -> Result<Keys, String> {
+    let value = match (quoted, label.parse::<u64>(), label.parse::<f64>()) {
+        (false, Ok(whole), _) => Value::from(whole),
+        (false, _, Ok(number)) => Value::from(number),
+        _ => Value::from(label),
+    };
+    let entry: Object = std::iter::once((key.to_owned(), value)).collect();
+    let keys = match HardwareKeys::NAMES.contains(&key) {
+        true => written::read(entry).map(|hardware| Keys { hardware, ..Keys::default() }),
+        false => written::read(entry),
+    };
+    keys.map_err(|error| error.to_string())
 }
 
 /// The keys of a table; those of the hardware are a set of their own.
@@ -86,5 +103,34 @@ impl Keys {
                 *cluster = beside.to_string_lossy().into_owned();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A number of a range is read as one that stands in a file.
+    #[test]
+    fn a_number_is_read_as_in_a_file() {
+        let mut accepted = 0;
+        for key in Keys::NAMES.iter().chain(HardwareKeys::NAMES) {
+            for label in
+                ["5", "0", "1.5", "0.25", "5ms", "0.5p", "3GiB", "10GB/s", "18446744073709551615"]
+            {
+                for quoted in [false, true] {
+                    let quote = if quoted { "\"" } else { "" };
+                    let text = format!("{key} = {quote}{label}{quote}");
+                    // Without quotes a number with a unit is not TOML.
+                    let Ok(table) = DeTable::parse(&text) else { continue };
+                    let in_file = keys(table).map_err(|error| error.message().to_owned());
+                    let read = number(key, label, quoted);
+                    accepted += usize::from(read.is_ok());
+                    assert_eq!(read.is_ok(), in_file.is_ok(), "{text}: {read:?}, {in_file:?}");
+                    assert_eq!(read.ok(), in_file.ok(), "{text}");
+                }
+            }
+        }
+        assert!(accepted > 150, "{accepted}");
     }
 }

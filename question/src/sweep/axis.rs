@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeValue;
 
 use crate::diagnostic::Diagnostic;
 use crate::host::Context;
@@ -82,13 +82,7 @@ impl Axis {
         match &self.values {
             Values::List(values) => Ok(values.get(at).map_or_else(Keys::default, |v| v.1.clone())),
             Values::Steps { form, .. } | Values::Powers { form, .. } => {
-                let (key, label) = (&self.key, self.label(index));
-                let quote = if form.quoted { "\"" } else { "" };
-                let text = format!("{key} = {quote}{label}{quote}");
-                let table = DeTable::parse(&text).map_err(|error| error.message().to_owned())?;
-                let entry = table.into_inner().into_iter().next();
-                let keys = entry.map(|(key, value)| read::single(key, value)).transpose();
-                keys.map(Option::unwrap_or_default).map_err(|error| error.message().to_owned())
+                read::number(&self.key, &self.label(index), form.quoted)
             }
         }
     }

@@ -253,34 +253,72 @@ impl Grid {
         context: &Context<'_>,
         index: u64,
     ) -> Result<GridQuestion<'_>, Diagnostic> {
-        let after = self.parts.partition_point(|part| part.begin <= index);
-        let part = &self.parts[after.max(1) - 1];
+        Questions::of(self).get(context, index)
+    }
+
+    /// The value that a question has on each axis.
+    pub fn labels<'a>(&'a self, places: &'a [u64]) -> impl Iterator<Item = Cow<'a, str>> {
+        self.axes.iter().zip(places).map(|(axis, &place)| axis.label(place))
+    }
+}
+
+/// Questions of a grid in a row: what the slower axes say is read once.
+pub struct Questions<'a> {
+    grid: &'a Grid,
+    /// The place on each axis of the last question.
+    places: Vec<u64>,
+    /// By axis, the keys of it and of all before it at these places.
+    keys: Vec<Keys>,
+}
+
+impl<'a> Questions<'a> {
+    /// Those of `grid`.
+    #[must_use]
+    pub const fn of(grid: &'a Grid) -> Self {
+        Self { grid, places: Vec::new(), keys: Vec::new() }
+    }
+
+    /// Question number `index`.
+    pub fn get(
+        &mut self,
+        context: &Context<'_>,
+        index: u64,
+    ) -> Result<GridQuestion<'a>, Diagnostic> {
+        let Grid { parts, axes, scenario, .. } = self.grid;
+        let after = parts.partition_point(|part| part.begin <= index);
+        let part = &parts[after.max(1) - 1];
         let mut rest = index - part.begin;
         let mut rule = 0;
         if part.chosen_by.is_none() {
             rule = rest % part.rules.len() as u64;
             rest /= part.rules.len() as u64;
         }
-        let mut places = vec![0; self.axes.len()];
-        for (place, axis) in places.iter_mut().zip(&self.axes).rev() {
+        let mut places = vec![0; axes.len()];
+        for (place, axis) in places.iter_mut().zip(axes).rev() {
             *place = rest % axis.count();
             rest /= axis.count();
         }
         if let Some(axis) = part.chosen_by {
             rule = places[axis];
         }
-        let mut keys = Keys::default();
-        for (axis, &place) in self.axes.iter().zip(&places) {
-            keys = keys.or(self.at(axis, place)?);
-        }
-        let mut setting = part.setting.with(keys.over(part.setting.keys.clone()));
-        resolve(context, &self.scenario, &mut setting)?;
+        let keys = self.at(&places)?.over(part.setting.keys.clone());
+        let mut setting = part.setting.with(keys);
+        resolve(context, scenario, &mut setting)?;
         let rule = &part.rules[usize::try_from(rule).unwrap_or(usize::MAX)];
         Ok(GridQuestion { setting, rule, places })
     }
 
-    /// The value that a question has on each axis.
-    pub fn labels<'a>(&'a self, places: &'a [u64]) -> impl Iterator<Item = Cow<'a, str>> {
-        self.axes.iter().zip(places).map(|(axis, &place)| axis.label(place))
+    /// The keys of all axes at `places`.
+    fn at(&mut self, places: &[u64]) -> Result<Keys, Diagnostic> {
+        let same = self.places.iter().zip(places).take_while(|(was, is)| was == is).count();
+        self.places.truncate(same);
+        self.keys.truncate(same);
+        for (axis, &place) in self.grid.axes.iter().zip(places).skip(same) {
+            let own = self.grid.at(axis, place)?;
+            let keys = self.keys.last().cloned().unwrap_or_default().or(own);
+            self.keys.push(keys);
+            self.places.push(place);
+        }
+        Ok(self.keys.last().cloned().unwrap_or_default())
     }
 }

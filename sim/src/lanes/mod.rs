@@ -58,6 +58,13 @@ impl StepTimes {
     pub fn bubble_rate_of(&self, cost: Nanos) -> f64 {
         pipeline::bubble_rate(cost, self.stages, self.busy)
     }
+
+    /// Busy time of the average stage, rounded down, as [`Metrics::work`].
+    #[must_use]
+    pub fn work(&self) -> Nanos {
+        let work = self.busy / self.stages.max(1) as u128;
+        Nanos(u64::try_from(work).unwrap_or(u64::MAX))
+    }
 }
 
 impl From<&Metrics> for StepTimes {

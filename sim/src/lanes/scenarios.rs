@@ -1,5 +1,7 @@
 //! Scenarios of other durations and hops.
 
+use std::borrow::Borrow;
+
 use pipeline::{Costs, Fault, Slot};
 
 use super::order::{CompiledOrder, Row, Work};
@@ -9,8 +11,8 @@ use super::{Clocks, Lanes, StepTimes, later};
 pub const SCENARIOS: usize = 8;
 
 /// Times an order under [`SCENARIOS`] costs at once. Its tables serve any number of calls.
-pub struct Scenarios<'a> {
-    order: &'a CompiledOrder,
+pub struct Scenarios<O> {
+    order: O,
     /// Duration and hop of each row.
     rows: Vec<[Lanes<SCENARIOS>; 2]>,
     /// Sum of all slots of all stages.
@@ -18,16 +20,13 @@ pub struct Scenarios<'a> {
     clocks: Clocks<SCENARIOS>,
 }
 
-impl<'a> Scenarios<'a> {
+impl<O: Borrow<CompiledOrder>> Scenarios<O> {
     /// Scenarios of `order` in which nothing takes time.
     #[must_use]
-    pub fn new(order: &'a CompiledOrder) -> Self {
-        Self {
-            order,
-            rows: vec![[Lanes::ZERO; 2]; order.rows.len()],
-            busy: [0; SCENARIOS],
-            clocks: Clocks::new(order),
-        }
+    pub fn new(order: O) -> Self {
+        let of = order.borrow();
+        let (rows, clocks) = (vec![[Lanes::ZERO; 2]; of.rows.len()], Clocks::new(of));
+        Self { order, rows, busy: [0; SCENARIOS], clocks }
     }
 
     /// Gives the scenario in `lane` the times of `costs`; returns whether lanes have them, which they do unless the work
@@ -50,11 +49,12 @@ impl<'a> Scenarios<'a> {
         costs: &Costs,
         hop_of: impl Fn(usize, usize, u64) -> u64,
     ) -> Result<bool, Fault> {
-        let (shape, placement) = self.order.at;
+        let order = self.order.borrow();
+        let (shape, placement) = order.at;
         costs.check(shape)?;
         costs.hops().check_placed(shape, placement)?;
         self.busy[lane] = 0;
-        for (row, [durations, hops]) in self.order.rows.iter().zip(&mut self.rows) {
+        for (row, [durations, hops]) in order.rows.iter().zip(&mut self.rows) {
             let [duration, hop] = nominal(row, costs);
             let hop = row.from.map_or(0, |from| hop_of(from, row.stage, hop));
             self.busy[lane] += u128::from(duration) * u128::from(row.count);
@@ -65,10 +65,11 @@ impl<'a> Scenarios<'a> {
 
     /// The step of each scenario; nothing where floats do not count it exactly.
     pub fn replay(&mut self) -> [Option<StepTimes>; SCENARIOS] {
+        let order = self.order.borrow();
         let Clocks { free, made } = &mut self.clocks;
         free.fill(Lanes::ZERO);
-        let mut rest = &self.order.ops[..];
-        for &length in &self.order.runs {
+        let mut rest = &order.ops[..];
+        for &length in &order.runs {
             let (run, behind) = rest.split_at(length as usize);
             rest = behind;
             let Some(first) = run.first() else { continue };
@@ -84,7 +85,7 @@ impl<'a> Scenarios<'a> {
             }
             free[first.stage as usize] = Lanes(clock);
         }
-        let (ends, stages) = (self.clocks.ends(), self.order.stages);
+        let (ends, stages) = (self.clocks.ends(), order.stages);
         std::array::from_fn(|lane| {
             let [span, makespan] = ends[lane]?;
             Some(StepTimes { span, makespan, busy: self.busy[lane], stages })

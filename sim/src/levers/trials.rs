@@ -8,7 +8,7 @@ use crate::simulation::SimulationError;
 
 /// The order of a baseline, and the variants of it that wait for each other.
 pub(super) struct Trials<'o> {
-    scenarios: Option<Scenarios<'o>>,
+    scenarios: Option<Scenarios<&'o CompiledOrder>>,
     waiting: Vec<Variant>,
 }
 
