@@ -54,6 +54,7 @@ impl Parts {
             devices: Some(vec![self.devices]),
             parts: None,
             profile: None,
+            network: None,
             price: None,
         };
         let mut model = self.model;
@@ -78,6 +79,7 @@ impl Parts {
             price: None,
             framework: self.framework.map(str::to_owned),
             plans: None,
+            network: None,
             cluster: vec![cluster],
             setup,
             search: Default::default(),

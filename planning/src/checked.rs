@@ -9,6 +9,7 @@ use question::diagnostic::Diagnostic;
 use crate::clusters::Paid;
 use crate::framework::Framework;
 use crate::lengths::Packed;
+use crate::network::Network;
 use crate::reader::wrong;
 use crate::search::Search;
 use crate::setup::Asked;
@@ -43,6 +44,8 @@ pub struct Question {
     pub plans: usize,
     /// The clusters to choose from.
     pub clusters: Vec<Cluster>,
+    /// The network of each, where that was measured: its machine has the rates.
+    pub networks: Vec<Option<Network>>,
     pub(crate) search: Search,
     pub(crate) asked: Option<Asked>,
     /// Whether the software that the question leaves out is searched.
@@ -81,6 +84,19 @@ impl Question {
     pub fn of_setup(&self, setup: Setup, layout: Option<LayerLayout>) -> Self {
         let asked = Asked { setup, data: Some(setup.data), layout };
         Self { asked: Some(asked), software_searched: false, ..self.clone() }
+    }
+
+    /// The same question with the rates of the machines' files; nothing where no network was measured.
+    #[must_use]
+    pub fn with_built_in_networks(&self) -> Option<Self> {
+        let mut question = self.clone();
+        for (cluster, network) in question.clusters.iter_mut().zip(&mut question.networks) {
+            if let Some(network) = network.take() {
+                cluster.parts.iter_mut().for_each(|(machine, _)| machine.efficiency = network.built_in);
+            }
+        }
+        let is_measured = self.networks.iter().any(Option::is_some);
+        is_measured.then_some(question)
     }
 
     /// The error that the set-up of `[setup]` cannot be run, because of `cause`.

@@ -1,10 +1,13 @@
 //! `[[cluster]]`: machines, their number and their price.
 
-use plan::{Cluster, Transformer};
+use std::path::Path;
+
+use plan::{Cluster, Machine, Transformer};
 use question::diagnostic::Diagnostic;
 
 use crate::document::{ClusterDocument, PartDocument};
 use crate::machines;
+use crate::network::{self, Network};
 use crate::reader::Reader;
 
 /// The most devices of a cluster.
@@ -24,16 +27,38 @@ pub enum Paid {
 }
 
 impl Reader<'_> {
-    pub(crate) fn clusters(&self, model: &Transformer) -> Result<Vec<Cluster>, Diagnostic> {
-        let mut all = Vec::new();
+    /// The clusters, each with its network where that was measured.
+    pub(crate) fn clusters(
+        &self,
+        model: &Transformer,
+    ) -> Result<(Vec<Cluster>, Vec<Option<Network>>), Diagnostic> {
+        self.check_one_network()?;
+        let (mut all, mut networks) = (Vec::new(), Vec::new());
         for (number, one) in self.document.cluster.iter().enumerate() {
-            all.extend(self.cluster(&format!("cluster.{number}"), one, model)?);
+            let (clusters, network) = self.cluster(&format!("cluster.{number}"), one, model)?;
+            networks.extend(clusters.iter().map(|_| network.clone()));
+            all.extend(clusters);
         }
         if all.is_empty() || all.len() > MAX_CLUSTERS {
             let message = format!("{} clusters: from 1 to {MAX_CLUSTERS}", all.len());
             return Err(self.wrong("cluster", message));
         }
-        Ok(all)
+        Ok((all, networks))
+    }
+
+    /// Checks that a network of all clusters is of one kind of machine.
+    fn check_one_network(&self) -> Result<(), Diagnostic> {
+        if self.document.network.is_none() {
+            return Ok(());
+        }
+        let mut machines: Vec<_> = self.document.cluster.iter().map(|one| &one.machine).collect();
+        machines.dedup();
+        if machines.len() < 2 && machines.iter().all(|machine| machine.is_some()) {
+            return Ok(());
+        }
+        let message = "network is measured on one kind of machine, and the clusters have several".to_owned();
+        let cure = "give network in the table [[cluster]] of its machine";
+        Err(self.wrong("network", message).with_help(cure))
     }
 
     /// The clusters of the table `one` at `path`.
@@ -42,7 +67,7 @@ impl Reader<'_> {
         path: &str,
         one: &ClusterDocument,
         model: &Transformer,
-    ) -> Result<Vec<Cluster>, Diagnostic> {
+    ) -> Result<(Vec<Cluster>, Option<Network>), Diagnostic> {
         match (&one.machine, &one.devices, &one.parts) {
             (Some(name), Some(devices), None) => {
                 let key = format!("{path}.machine");
@@ -55,21 +80,43 @@ impl Reader<'_> {
                     machine.measured = Some(measured.map_err(placed)?);
                 }
                 self.set_price(&format!("{path}.price"), one.price, &mut machine)?;
+                let network = self.measured_network(path, one, &mut machine)?;
                 let key = format!("{path}.devices");
                 let of = |&devices: &u64| {
                     self.check_devices(&key, devices)?;
                     Ok(Cluster { parts: vec![(machine.clone(), devices)] })
                 };
-                devices.iter().map(of).collect()
+                Ok((devices.iter().map(of).collect::<Result<_, Diagnostic>>()?, network))
             }
-            (None, None, Some(parts)) if one.profile.is_none() && one.price.is_none() => {
-                Ok(vec![self.mixed(&format!("{path}.parts"), parts)?])
+            (None, None, Some(parts))
+                if one.profile.is_none() && one.price.is_none() && one.network.is_none() =>
+            {
+                Ok((vec![self.mixed(&format!("{path}.parts"), parts)?], None))
             }
             _ => {
                 let message = "a cluster has a machine and its devices, or parts".to_owned();
                 Err(self.wrong(path, message))
             }
         }
+    }
+
+    /// Replaces the rates of `machine` that the network of the cluster `one` at `path` has.
+    fn measured_network(
+        &self,
+        path: &str,
+        one: &ClusterDocument,
+        machine: &mut Machine,
+    ) -> Result<Option<Network>, Diagnostic> {
+        let key = match one.network {
+            Some(_) => format!("{path}.network"),
+            None => "network".to_owned(),
+        };
+        let given: Option<&Path> = one.network.as_deref().or(self.document.network.as_deref());
+        let Some(file) = given else { return Ok(None) };
+        let measured = network::measured(self.context, &self.folder.join(file), machine);
+        let (measured, network) = measured.map_err(|error| self.at(&key, error))?;
+        *machine = measured;
+        Ok(Some(network))
     }
 
     /// Sets the price of an hour of a device of `machine`, if one is given.

@@ -86,6 +86,12 @@ pub struct Document {
     #[cfg_attr(feature = "schema", schemars(title = "Plans per cluster"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plans: Option<u64>,
+    /// The network between the devices as it was measured, of all clusters, which then have one kind of machine: the output of
+    /// nccl-tests or rccl-tests, or a CSV with columns collective, ranks, nodes, bytes and busbw
+    /// [default: the rates of the machine].
+    #[cfg_attr(feature = "schema", schemars(title = "Measured network"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<PathBuf>,
     /// The clusters to choose from.
     #[cfg_attr(feature = "schema", schemars(title = "Machines"))]
     pub cluster: Vec<ClusterDocument>,
@@ -129,6 +135,7 @@ impl Document {
             price: None,
             framework: None,
             plans: None,
+            network: None,
             cluster: Vec::new(),
             setup: None,
             search: SearchDocument::default(),
@@ -202,6 +209,11 @@ pub struct ClusterDocument {
     #[cfg_attr(feature = "schema", schemars(title = "Profile of measured times"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<PathBuf>,
+    /// Its network as it was measured: the output of nccl-tests or rccl-tests, or a table of bandwidths as CSV
+    /// [default: `network` of the question].
+    #[cfg_attr(feature = "schema", schemars(title = "Measured network"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<PathBuf>,
     /// Dollars for an hour of a device, however it is paid [default: that of the machine's file].
     #[cfg_attr(feature = "schema", schemars(title = "Price of a device-hour (dollars)"))]
     #[serde(skip_serializing_if = "Option::is_none")]

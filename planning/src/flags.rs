@@ -1,6 +1,6 @@
 //! Keys of a question that flags give: a model with a few of them is a question.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use question::{Context, Diagnostic};
 
@@ -21,6 +21,8 @@ pub struct PlanFlags {
     pub machines: Vec<String>,
     /// Numbers of devices to choose from, of each machine.
     pub devices: Vec<u64>,
+    /// The file of the measured network.
+    pub network: Option<PathBuf>,
 }
 
 impl PlanFlags {
@@ -91,6 +93,7 @@ impl PlanFlags {
                     devices: devices.clone(),
                     parts: None,
                     profile: None,
+                    network: None,
                     price: None,
                 };
                 machines.iter().map(cluster).collect()
@@ -101,6 +104,7 @@ impl PlanFlags {
             batch: self.batch.unwrap_or(document.batch),
             sequence: self.sequence.or(document.sequence),
             cluster: clusters,
+            network: self.network.clone().or(document.network),
             ..document
         }
     }

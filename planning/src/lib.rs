@@ -44,6 +44,7 @@ mod lengths;
 pub mod machines;
 mod memory_error;
 pub mod models;
+pub mod network;
 mod noise;
 mod reader;
 pub mod rl;
@@ -178,7 +179,7 @@ impl Reader<'_> {
         if !(1..=1000).contains(&plans) {
             return Err(self.wrong("plans", format!("plans is {plans}: from 1 to 1000")));
         }
-        let clusters = self.clusters(&model)?;
+        let (clusters, networks) = self.clusters(&model)?;
         let framework = self.framework()?;
         let search = self.search(&model, framework)?;
         let noise = self.noise(&clusters)?;
@@ -199,6 +200,7 @@ impl Reader<'_> {
             paid: self.paid(&clusters)?,
             plans: usize::try_from(plans).unwrap_or(1),
             clusters,
+            networks,
             search,
             software_searched,
             open,

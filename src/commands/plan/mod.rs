@@ -5,7 +5,7 @@ mod fit;
 mod validate;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 
 use answer::plan::{Against, Planned, export, plan, tables};
 use clap::Args;
@@ -40,6 +40,8 @@ Examples:
     debubble plan mine.toml --against other.toml
   The accuracy of predictions on published runs:
     debubble plan --validate --check
+  The same with the network that nccl-tests measured:
+    debubble plan scenarios/plan/gpt3.toml --network nccl.log
   A machine of your own, fitted to a few iterations measured on it:
     debubble plan --fit measured.csv --machine h100 --output own.toml
 
@@ -144,6 +146,10 @@ struct Keys {
     /// Numbers of devices to choose from, of each machine
     #[arg(long, value_name = "N", value_delimiter = ',', conflicts_with_all = ["validate", "fit"])]
     devices: Vec<u64>,
+    /// The network as it was measured: the output of nccl-tests or rccl-tests, or a CSV with columns collective, ranks, nodes,
+    /// bytes and busbw
+    #[arg(long, value_name = "NCCL.log", conflicts_with_all = ["validate", "fit"])]
+    network: Option<PathBuf>,
 }
 
 impl Keys {
@@ -154,6 +160,8 @@ impl Keys {
             sequence: self.sequence,
             machines: self.machine.clone(),
             devices: self.devices.clone(),
+            // Files of a question are relative to it, those of flags to where the program runs.
+            network: self.network.as_ref().map(|file| path::absolute(file).unwrap_or_else(|_| file.clone())),
         }
     }
 }
