@@ -1,11 +1,12 @@
 //! Facts about the plan to take besides its cost.
 
+use super::network::MeasuredNetwork;
 use super::planned::Planned;
 use super::priced::Plan;
 use super::{chunk_layers, quantities, software, tables};
 
 /// The software that `winner` needs, the change that saves most, useful time, contingency, the order, its memory,
-/// and whether it hangs on the network: a line each.
+/// whether it hangs on the network, and the rates of that where they were measured: a line each.
 #[must_use]
 pub fn facts(planned: &Planned, winner: &Plan) -> Vec<String> {
     let Planned { question, answer, levers, .. } = planned;
@@ -25,5 +26,7 @@ pub fn facts(planned: &Planned, winner: &Plan) -> Vec<String> {
         chunk_layers::dealt(winner),
         planned.network.clone(),
     ];
-    lines.into_iter().flatten().collect()
+    let measured = planned.networks.iter().flat_map(MeasuredNetwork::in_words);
+    let lines = lines.into_iter().flatten().chain(measured);
+    lines.chain(planned.built_in_network.clone()).collect()
 }

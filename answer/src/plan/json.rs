@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 
 use super::assumptions;
 use super::parts::Part;
+use super::network::MeasuredNetwork;
 use super::planned::Planned;
 use super::priced::Plan;
 use super::row::PlanRow;
@@ -52,9 +53,15 @@ struct Json<'a> {
     contingency: ContingencyJson,
     /// The omissions of the plans, a sentence each.
     assumptions: Vec<&'static str>,
-    /// That another plan would be the fastest with half or twice the network between nodes, if so.
+    /// Whether another plan would be the fastest with half or twice the network between nodes, where that was not measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     network: Option<&'a str>,
+    /// The networks that were measured.
+    #[serde(skip_serializing_if = "<[MeasuredNetwork]>::is_empty")]
+    networks: &'a [MeasuredNetwork],
+    /// The plan to take with the networks of the machines' files, where others were measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    built_in_network: Option<&'a str>,
     /// Absent unless a Ctrl-C cut the answer short.
     #[serde(skip_serializing_if = "Option::is_none")]
     interrupted: Option<bool>,
@@ -84,7 +91,7 @@ struct SearchedJson<'a> {
 }
 
 fn json(planned: &Planned) -> Json<'_> {
-    let Planned { question, answer, levers, software, network, interrupted } = planned;
+    let Planned { question, answer, levers, software, network, networks, built_in_network, interrupted } = planned;
     let winner = planned.winner();
     let searched = question.clusters.iter().zip(&answer.searched);
     Json {
@@ -105,6 +112,8 @@ fn json(planned: &Planned) -> Json<'_> {
         assumptions: assumptions::of(question, answer),
         software,
         network: network.as_deref(),
+        networks,
+        built_in_network: built_in_network.as_deref(),
         interrupted: interrupted.then_some(true),
         winner: winner
             .and_then(|winner| answer.plans.iter().position(|plan| std::ptr::eq(plan, winner))),

@@ -40,6 +40,7 @@ pub use self::experts::{AllToAllOverlap, ExpertLoad};
 pub use self::facts::facts;
 pub use self::ground::ground;
 pub use self::levers::Lever;
+pub use self::network::MeasuredNetwork;
 pub use self::parts::Part;
 pub use self::planned::Planned;
 pub use self::priced::{Plan, seconds};
@@ -60,8 +61,11 @@ pub fn plan(context: &Context<'_>, question: Question) -> Result<Planned, Diagno
         .map_or_else(Vec::new, |winner| software::chosen(&question, winner));
     let network = winner(&question, &answer.plans)
         .and_then(|winner| network::hangs_on(&question, &answer.plans, winner));
+    let networks = network::all(&question);
+    let built_in_network = winner(&question, &answer.plans)
+        .and_then(|winner| network::without(context, &question, winner, &orders));
     let interrupted = context.cut_short();
-    Ok(Planned { question, answer, levers, software, network, interrupted })
+    Ok(Planned { question, answer, levers, software, network, networks, built_in_network, interrupted })
 }
 
 #[cfg(test)]

@@ -1,4 +1,7 @@
-//! Whether the order of plans hangs on the network between nodes, whose rate is that of a data sheet.
+//! The network between nodes: its rates where they were measured, and whether the order of plans hangs on it where they are
+//! those of a data sheet.
+
+mod measured;
 
 use pipeline::Nanos;
 use plan::Cluster;
@@ -8,6 +11,9 @@ use question::format;
 use super::ground::ground;
 use super::priced::{Plan, seconds};
 use super::tables;
+
+pub use self::measured::MeasuredNetwork;
+pub(super) use self::measured::{all, without};
 
 /// The rates that are tried, in units of that of the machine, and their words.
 const RATES: [(f64, &str); 2] = [(0.5, "half"), (2.0, "twice")];
@@ -21,11 +27,13 @@ fn step_at(question: &Question, cluster: &Cluster, plan: &Plan, rate: f64) -> Op
     ground(question, &changed).again(&plan.finalist).ok().map(|one| one.step)
 }
 
-/// That another of `plans` on the cluster of `winner` would be the fastest with half or twice the network, if so.
-/// Plans keep their orders.
+/// Whether another of `plans` on the cluster of `winner` would be the fastest with half or twice the network, where that
+/// was not measured. Plans keep their orders.
 pub(super) fn hangs_on(question: &Question, plans: &[Plan], winner: &Plan) -> Option<String> {
     let cluster = &question.clusters[winner.cluster];
-    if cluster.parts.iter().all(|(machine, _)| cluster.devices() <= machine.domain) {
+    let is_measured = question.networks.get(winner.cluster).is_some_and(Option::is_some)
+        || cluster.parts.iter().any(|(machine, _)| !machine.calibrated.is_empty());
+    if is_measured || cluster.parts.iter().all(|(machine, _)| cluster.devices() <= machine.domain) {
         return None;
     }
     let plans =
@@ -36,7 +44,7 @@ pub(super) fn hangs_on(question: &Question, plans: &[Plan], winner: &Plan) -> Op
         let setup = &plan.finalist.costed().setup;
         format!("{} {}", setup.schedule_name(), tables::setup(setup))
     };
-    RATES.into_iter().find_map(|(rate, word)| {
+    let other = RATES.into_iter().find_map(|(rate, word)| {
         let at = |plan: &Plan| step_at(question, cluster, plan, rate);
         let steps = plans().filter_map(|plan| Some((at(plan)?, plan)));
         let (step, other) = steps.min_by_key(|(step, _)| *step)?;
@@ -51,5 +59,13 @@ pub(super) fn hangs_on(question: &Question, plans: &[Plan], winner: &Plan) -> Op
                 words(fastest),
             )
         })
-    })
+    });
+    Some(other.unwrap_or_else(|| {
+        format!(
+            "the network of {} is from its file: at half and at twice its rate {} stays the fastest of these plans, within {}",
+            cluster.name(),
+            words(fastest),
+            format::percent(APART),
+        )
+    }))
 }

@@ -5,6 +5,7 @@ use planning::Question;
 use super::answer::PlanAnswer;
 use super::choice::{self, winner};
 use super::levers::Lever;
+use super::network::MeasuredNetwork;
 use super::priced::Plan;
 use super::software::ChosenSoftware;
 
@@ -18,8 +19,12 @@ pub struct Planned {
     pub levers: Vec<Lever>,
     /// The software that the search turned on for the plan to take.
     pub software: Vec<ChosenSoftware>,
-    /// That another plan would be the fastest with half or twice the network between nodes, if so.
+    /// Whether another plan would be the fastest with half or twice the network between nodes, where that was not measured.
     pub network: Option<String>,
+    /// The networks that were measured.
+    pub networks: Vec<MeasuredNetwork>,
+    /// The plan to take with the networks of the machines' files, where others were measured.
+    pub built_in_network: Option<String>,
     /// Whether the search was stopped: then the best of the set-ups and levers examined so far.
     pub interrupted: bool,
 }

@@ -44,6 +44,29 @@ pub struct Kept {
     pub value: f64,
     /// Why.
     pub reason: String,
+    /// The rate in proportion to which its value was changed, if it was.
+    pub follows: Option<&'static str>,
+    /// Bytes per second of a device that were measured but that no value allows, if so.
+    pub impossible_bytes_per_second: Option<f64>,
+}
+
+impl Kept {
+    fn new(rate: &'static Rate, value: f64, Reason { words, impossible }: Reason) -> Self {
+        Self { rate: rate.key, value, reason: words, follows: None, impossible_bytes_per_second: impossible }
+    }
+}
+
+/// Why a rate is not measured, and bytes per second that no value of it allows.
+#[derive(Clone, Default)]
+struct Reason {
+    words: String,
+    impossible: Option<f64>,
+}
+
+impl From<String> for Reason {
+    fn from(words: String) -> Self {
+        Self { words, impossible: None }
+    }
 }
 
 /// The network of a machine as a file has it.
@@ -115,7 +138,9 @@ pub(super) fn replaced(file: &str, runs: &[Run], machine: &Machine) -> Result<(M
     }
     let latencies = fit.latencies();
     if fit.rates.is_empty() && latencies.is_empty() {
-        let why = left_out.into_iter().next().or_else(|| Some(fit.kept.first()?.reason.clone()));
+        let impossible = fit.kept.iter().find(|kept| kept.impossible_bytes_per_second.is_some());
+        let kept = impossible.or(fit.kept.first()).map(|kept| kept.reason.clone());
+        let why = left_out.into_iter().next().or(kept);
         return Err(format!("it measures no rate of {}: {}", machine.name, why.unwrap_or_default()));
     }
     fit.follow(&machine.efficiency);
@@ -157,7 +182,7 @@ fn usable<'a>(runs: &'a [Run], machine: &Machine) -> (Vec<&'a Run>, Vec<String>)
 }
 
 /// Why a rate is not measured, or its line with the runs that gave it.
-type Found<'a> = Result<(Line, &'a Run, Vec<Collective>), String>;
+type Found<'a> = Result<(Line, &'a Run, Vec<Collective>), Reason>;
 
 struct Fit<'a> {
     runs: Vec<&'a Run>,
@@ -183,8 +208,8 @@ impl<'a> Fit<'a> {
         }
         let value = *(rate.field)(&mut self.machine.efficiency);
         // The reason of the collective that was measured says more than that others were not.
-        let reason = reasons.iter().find(|reason| !reason.ends_with("not measured")).or(reasons.first());
-        self.kept.push(Kept { rate: rate.key, value, reason: reason.cloned().unwrap_or_default() });
+        let reason = reasons.iter().find(|reason| reason.impossible.is_some()).or(reasons.first());
+        self.kept.push(Kept::new(rate, value, reason.cloned().unwrap_or_default()));
     }
 
     fn found(&self, rule: &Rule, rate: &Rate, collectives: &[Collective]) -> Found<'a> {
@@ -199,20 +224,21 @@ impl<'a> Fit<'a> {
         let ranks = own.iter().map(|run| run.ranks);
         let chosen = if rule.fewest { ranks.min() } else { ranks.max() };
         let own: Vec<&'a Run> = own.into_iter().filter(|run| Some(run.ranks) == chosen).collect();
-        let Some(first) = own.first() else { return Err(format!("{names} {place} not measured")) };
+        let Some(first) = own.first() else { return Err(format!("{names} {place} was not measured").into()) };
         let samples: Vec<Sample> = own.iter().flat_map(|run| self.samples(rule, run)).collect();
         let Some(line) = line::line(&samples) else {
-            return Err(format!("{names} {place} has no size of 1 MiB or more"));
+            return Err(format!("{names} {place} has no size of 1 MiB or more").into());
         };
         let [least, most] = rate.form.range();
         if !(least..=most).contains(&line.share) {
             let gigabytes = |share: f64| question::format::three_digits(share * self.whole(rule.place) / 1e9);
-            return Err(format!(
+            let words = format!(
                 "{names} {place} reached {} GB/s a device, outside of what a rate of {} GB/s allows, as where switches \
                  reduce; measure with NCCL_ALGO=Ring, or correct the rate in a machine file",
                 gigabytes(line.share),
                 gigabytes(1.0),
-            ));
+            );
+            return Err(Reason { words, impossible: Some(line.share * self.whole(rule.place)) });
         }
         let mut found: Vec<Collective> = own.iter().map(|run| run.collective).collect();
         found.sort();
@@ -298,7 +324,7 @@ impl<'a> Fit<'a> {
                 }
                 None => {
                     let reason = format!("no size of {} up to 32 KiB was measured for it", collective.name());
-                    self.kept.push(Kept { rate: rate.key, value: *value, reason });
+                    self.kept.push(Kept::new(rate, *value, reason.into()));
                 }
             }
         }
@@ -316,7 +342,7 @@ impl<'a> Fit<'a> {
                 continue;
             }
             let mut value = *(rate.field)(&mut self.machine.efficiency);
-            let mut reason = None;
+            let mut follows = None;
             if let Otherwise::As(other) = rate.otherwise
                 && is_measured(&self.rates, other)
                 && let Some(leader) = Rate::named(other)
@@ -326,16 +352,15 @@ impl<'a> Fit<'a> {
                 let [least, most] = rate.form.range();
                 if (least..=most).contains(&moved) {
                     value = moved;
-                    reason = Some(format!("not measured: follows {other} in the proportion of the machine"));
+                    follows = Some(other);
                 }
             }
             *(rate.field)(&mut self.machine.efficiency) = value;
-            match (self.kept.iter_mut().find(|kept| kept.rate == rate.key), reason) {
-                (Some(kept), Some(reason)) => *kept = Kept { rate: rate.key, value, reason },
-                (Some(_), None) => {}
-                (None, reason) => {
-                    let reason = reason.unwrap_or_else(|| "no benchmark of one collective gives it".to_owned());
-                    self.kept.push(Kept { rate: rate.key, value, reason });
+            match self.kept.iter_mut().find(|kept| kept.rate == rate.key) {
+                Some(kept) => (kept.value, kept.follows) = (value, follows),
+                None => {
+                    let reason = "no benchmark of one collective at a time gives it".to_owned();
+                    self.kept.push(Kept { follows, ..Kept::new(rate, value, reason.into()) });
                 }
             }
         }
