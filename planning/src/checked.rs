@@ -92,7 +92,10 @@ impl Question {
         let mut question = self.clone();
         for (cluster, network) in question.clusters.iter_mut().zip(&mut question.networks) {
             if let Some(network) = network.take() {
-                cluster.parts.iter_mut().for_each(|(machine, _)| machine.efficiency = network.built_in);
+                cluster
+                    .parts
+                    .iter_mut()
+                    .for_each(|(machine, _)| machine.efficiency = network.built_in);
             }
         }
         let is_measured = self.networks.iter().any(Option::is_some);

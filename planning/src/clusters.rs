@@ -56,7 +56,8 @@ impl Reader<'_> {
         if machines.len() < 2 && machines.iter().all(|machine| machine.is_some()) {
             return Ok(());
         }
-        let message = "network is measured on one kind of machine, and the clusters have several".to_owned();
+        let message =
+            "network is measured on one kind of machine, and the clusters have several".to_owned();
         let cure = "give network in the table [[cluster]] of its machine";
         Err(self.wrong("network", message).with_help(cure))
     }

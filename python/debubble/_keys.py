@@ -1229,6 +1229,11 @@ class PlanClusterKeys(TypedDict, total=False):
     machine: Name | None
     """The machine: the name of one that is built in, or a file."""
 
+    network: Name | None
+    """Its network as it was measured: the output of nccl-tests or rccl-tests, or a table of bandwidths as CSV
+    [default: `network` of the question].
+    """
+
     parts: Iterable[PlanPartKeys | Mapping[str, Any]] | None
     """The parts of a cluster of several kinds of machines."""
 
@@ -1761,6 +1766,12 @@ class PlanKeys(TypedDict, total=False):
 
     model: Name | PlanSizesKeys | Mapping[str, Any] | None
     """The model: a `config.json` of Hugging Face, relative to the question, or its sizes."""
+
+    network: Name | None
+    """The network between the devices as it was measured, of all clusters, which then have one kind of
+    machine: the output of nccl-tests or rccl-tests, or a CSV with columns collective, ranks, nodes, bytes and
+    busbw [default: the rates of the machine].
+    """
 
     noise: PlanNoiseKeys | Mapping[str, Any] | None
     """How durations differ, and slow devices."""

@@ -95,6 +95,7 @@ pub(super) const PARSERS: &[Parser] = &[
     text("lengths", lengths),
     text("slowdowns", slowdowns),
     text("samples", samples),
+    text("network", network),
     text("command-line", command_line),
     text("layout", layout),
 ];
@@ -323,6 +324,27 @@ fn layout(given: &Given<'_>) -> Result<(), String> {
         given.text()?.parse().map_err(|error: LayoutError| error.to_string())?;
     assert_eq!(layout.to_string().parse(), Ok(layout));
     Ok(())
+}
+
+/// A log of nccl-tests or a table of bandwidths, and the rates of machines by it.
+fn network(given: &Given<'_>) -> Result<(), String> {
+    let path = given.file("nccl.log");
+    on_disk(|context| planning::network::runs(context, &path).map(drop)).map_err(shown)?;
+    let machines = machines::built_in().map_err(shown)?;
+    let measured = machines.iter().map(|machine| {
+        on_disk(|context| planning::network::measured(context, &path, machine)).map_err(shown)
+    });
+    let mut last = Ok(());
+    for one in measured {
+        last = match one {
+            Ok((machine, _)) => {
+                assert!(machine.ring(16, 1) > 0.0 && machine.hop(1e6, true).is_finite());
+                return Ok(());
+            }
+            Err(error) => Err(error),
+        };
+    }
+    last
 }
 
 fn slowdowns(given: &Given<'_>) -> Result<(), String> {

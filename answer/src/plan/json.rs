@@ -6,8 +6,8 @@ use measured::{Contingency, ErrorBar};
 use serde::{Serialize, Serializer};
 
 use super::assumptions;
-use super::parts::Part;
 use super::network::MeasuredNetwork;
+use super::parts::Part;
 use super::planned::Planned;
 use super::priced::Plan;
 use super::row::PlanRow;
@@ -91,7 +91,16 @@ struct SearchedJson<'a> {
 }
 
 fn json(planned: &Planned) -> Json<'_> {
-    let Planned { question, answer, levers, software, network, networks, built_in_network, interrupted } = planned;
+    let Planned {
+        question,
+        answer,
+        levers,
+        software,
+        network,
+        networks,
+        built_in_network,
+        interrupted,
+    } = planned;
     let winner = planned.winner();
     let searched = question.clusters.iter().zip(&answer.searched);
     Json {

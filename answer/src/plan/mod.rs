@@ -65,7 +65,16 @@ pub fn plan(context: &Context<'_>, question: Question) -> Result<Planned, Diagno
     let built_in_network = winner(&question, &answer.plans)
         .and_then(|winner| network::without(context, &question, winner, &orders));
     let interrupted = context.cut_short();
-    Ok(Planned { question, answer, levers, software, network, networks, built_in_network, interrupted })
+    Ok(Planned {
+        question,
+        answer,
+        levers,
+        software,
+        network,
+        networks,
+        built_in_network,
+        interrupted,
+    })
 }
 
 #[cfg(test)]

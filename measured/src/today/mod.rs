@@ -11,6 +11,7 @@ mod calibrated;
 mod constants;
 mod figures;
 mod models;
+mod own_network;
 mod predict;
 mod published;
 mod report;
@@ -32,6 +33,7 @@ use self::report::rows_of;
 
 use self::figures::Figures;
 use self::models::Models;
+use self::own_network::OwnNetwork;
 use self::row::{Apart, Read, Run};
 use self::study::Refitted;
 use super::calibrated::CalibratedErrors;
@@ -61,6 +63,8 @@ pub struct Today {
     pub(super) calibrated: Vec<CalibratedErrors>,
     /// The same by source.
     by_source: Vec<(&'static str, [f64; 2], usize)>,
+    /// Steps of ccl-bench with a network of their own.
+    own_network: OwnNetwork,
 }
 
 impl Today {
@@ -83,6 +87,7 @@ impl Today {
 pub(super) fn built_in() -> Result<(Vec<ValidatedSet>, Today), Diagnostic> {
     let (runs, mut apart) = published_runs()?;
     apart.extend(runs.iter().filter_map(Run::set_apart));
+    let own_network = OwnNetwork::of(&runs)?;
     let study = study::study(runs)?;
     let sets = report::sets(&study);
     let figures = Figures::all(&study.outcomes);
@@ -90,7 +95,10 @@ pub(super) fn built_in() -> Result<(Vec<ValidatedSet>, Today), Diagnostic> {
         study.pairs.iter().filter(|pair| super::unknown(pair.source).is_none()).cloned().collect();
     let calibrated = CalibratedErrors::by_change(&known);
     let by_source = calibrated::by_source(&study.pairs);
-    Ok((sets, Today { figures, constants: study.constants, apart, calibrated, by_source }))
+    Ok((
+        sets,
+        Today { figures, constants: study.constants, apart, calibrated, by_source, own_network },
+    ))
 }
 
 /// The runs of a file with the columns of one of the tables, predicted with the constants in use. Runs whose

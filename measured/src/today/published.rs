@@ -123,6 +123,7 @@ pub(super) struct Published {
     pub(super) layers: String,
     pub(super) machine: String,
     pub(super) gpus: String,
+    pub(super) gpus_per_node: String,
     pub(super) fsdp: String,
     pub(super) tp: String,
     pub(super) pp: String,

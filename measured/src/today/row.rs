@@ -29,6 +29,8 @@ pub(in super::super) struct Run {
     pub(super) model_name: String,
     pub(super) model: Transformer,
     pub(super) machine: Machine,
+    /// Devices of a node as the table has them; of the machine's file where it has none.
+    pub(super) node: u64,
     pub(super) setup: Setup,
     pub(super) recipe: Recipe,
     pub(super) layout: LayerLayout,
@@ -146,6 +148,7 @@ pub(super) fn read(
         source,
         model_name: name_of(&model),
         model: transformer,
+        node: whole("gpus_per_node", &row.gpus_per_node, machine.node)?,
         machine,
         setup,
         recipe,

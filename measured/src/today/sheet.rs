@@ -7,6 +7,7 @@ use question::sheet::Sheet;
 
 use super::Today;
 use super::figures::{Errors, Figures};
+use super::own_network::OwnNetwork;
 
 const HELD_OUT: &str = "\
 Held out: in ten folds by configuration, never by row, every step is predicted with constants that were
@@ -60,7 +61,12 @@ pub(super) fn sheet(today: &Today) -> Sheet {
     let text = format!("\n{HELD_OUT}\n\n{}\n", set_apart(today));
     let sheet = Sheet::default().and_text("\n").and_table(&kinds, figures);
     let sheet = sheet.and_text(text).and_table(&header, constants);
-    sheet.and_text(format!("\n{CALIBRATED}\n\n")).and_table(&BY_SOURCE, by_source(today))
+    let sheet =
+        sheet.and_text(format!("\n{CALIBRATED}\n\n")).and_table(&BY_SOURCE, by_source(today));
+    let network = &today.own_network;
+    sheet
+        .and_text(format!("\n{}\n\n", network.in_words()))
+        .and_table(&OwnNetwork::COLUMNS, network.lines())
 }
 
 /// The lines of the table of calibrated errors.

@@ -150,3 +150,14 @@ fn virtual_stages_pay_where_recipes_have_them() {
     assert!(gains.len() >= 20);
     assert!(gains.iter().all(|(_, gain)| *gain > 1.0), "{gains:?}");
 }
+
+/// The error that the book has of ccl-bench with a network of its own.
+#[test]
+fn a_ring_that_half_of_the_runs_give_predicts_the_other_half() {
+    let (runs, _) = published_runs().unwrap();
+    let own = OwnNetwork::of(&runs).unwrap();
+    eprintln!("{}\n{:?}", own.in_words(), own.lines());
+    let [built_in, held_out] = own.errors();
+    assert_eq!(own.rows.len(), 12);
+    assert!(built_in[0] > 0.5 && held_out[0] <= 0.15, "{held_out:?}");
+}

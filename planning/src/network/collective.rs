@@ -23,7 +23,15 @@ const NAMES: [(Collective, &[&str]); 6] = [
     (Collective::SendRecv, &["sendrecv", "send_recv"]),
     (
         Collective::Other,
-        &["another collective", "broadcast", "reduce", "gather", "scatter", "hypercube", "alltoallv"],
+        &[
+            "another collective",
+            "broadcast",
+            "reduce",
+            "gather",
+            "scatter",
+            "hypercube",
+            "alltoallv",
+        ],
     ),
 ];
 

@@ -6,7 +6,9 @@ use plan::{Efficiency, Machine, Otherwise, RATES, Rate};
 use serde::Serialize;
 
 use super::Run;
-use super::collective::Collective::{self, AllGather, AllReduce, AllToAll, ReduceScatter, SendRecv};
+use super::collective::Collective::{
+    self, AllGather, AllReduce, AllToAll, ReduceScatter, SendRecv,
+};
 use super::line::{self, Line, Sample};
 
 /// A rate of a machine that was measured.
@@ -52,7 +54,13 @@ pub struct Kept {
 
 impl Kept {
     fn new(rate: &'static Rate, value: f64, Reason { words, impossible }: Reason) -> Self {
-        Self { rate: rate.key, value, reason: words, follows: None, impossible_bytes_per_second: impossible }
+        Self {
+            rate: rate.key,
+            value,
+            reason: words,
+            follows: None,
+            impossible_bytes_per_second: impossible,
+        }
     }
 }
 
@@ -105,7 +113,11 @@ struct Rule {
     fewest: bool,
 }
 
-const fn rule(key: &'static str, place: Place, collectives: &'static [&'static [Collective]]) -> Rule {
+const fn rule(
+    key: &'static str,
+    place: Place,
+    collectives: &'static [&'static [Collective]],
+) -> Rule {
     Rule { key, place, collectives, fewest: false }
 }
 
@@ -130,9 +142,14 @@ const LATENCIES: [(&str, Collective, &[Place]); 2] = [
 const OTHERS: [&str; 2] = ["shared-ring", "expert-ring"];
 
 /// `machine` with the rates that `runs` of `file` give; why there is none.
-pub(super) fn replaced(file: &str, runs: &[Run], machine: &Machine) -> Result<(Machine, Network), String> {
+pub(super) fn replaced(
+    file: &str,
+    runs: &[Run],
+    machine: &Machine,
+) -> Result<(Machine, Network), String> {
     let (usable, left_out) = usable(runs, machine);
-    let mut fit = Fit { runs: usable, machine: machine.clone(), rates: Vec::new(), kept: Vec::new() };
+    let mut fit =
+        Fit { runs: usable, machine: machine.clone(), rates: Vec::new(), kept: Vec::new() };
     for rule in &RULES {
         fit.apply(rule);
     }
@@ -141,7 +158,11 @@ pub(super) fn replaced(file: &str, runs: &[Run], machine: &Machine) -> Result<(M
         let impossible = fit.kept.iter().find(|kept| kept.impossible_bytes_per_second.is_some());
         let kept = impossible.or(fit.kept.first()).map(|kept| kept.reason.clone());
         let why = left_out.into_iter().next().or(kept);
-        return Err(format!("it measures no rate of {}: {}", machine.name, why.unwrap_or_default()));
+        return Err(format!(
+            "it measures no rate of {}: {}",
+            machine.name,
+            why.unwrap_or_default()
+        ));
     }
     fit.follow(&machine.efficiency);
     let mut devices: Vec<String> = runs.iter().filter_map(|run| run.device.clone()).collect();
@@ -202,7 +223,9 @@ impl<'a> Fit<'a> {
         let mut reasons = Vec::new();
         for collectives in rule.collectives {
             match self.found(rule, rate, collectives) {
-                Ok((line, run, collectives)) => return self.set(rule, rate, (line, run, collectives)),
+                Ok((line, run, collectives)) => {
+                    return self.set(rule, rate, (line, run, collectives));
+                }
                 Err(reason) => reasons.push(reason),
             }
         }
@@ -219,19 +242,23 @@ impl<'a> Fit<'a> {
             Place::Within => "within a node",
             Place::Over => "over nodes",
         };
-        let own = |run: &&&Run| collectives.contains(&run.collective) && self.place(run) == rule.place;
+        let own =
+            |run: &&&Run| collectives.contains(&run.collective) && self.place(run) == rule.place;
         let own: Vec<&'a Run> = self.runs.iter().filter(own).copied().collect();
         let ranks = own.iter().map(|run| run.ranks);
         let chosen = if rule.fewest { ranks.min() } else { ranks.max() };
         let own: Vec<&'a Run> = own.into_iter().filter(|run| Some(run.ranks) == chosen).collect();
-        let Some(first) = own.first() else { return Err(format!("{names} {place} was not measured").into()) };
+        let Some(first) = own.first() else {
+            return Err(format!("{names} {place} was not measured").into());
+        };
         let samples: Vec<Sample> = own.iter().flat_map(|run| self.samples(rule, run)).collect();
         let Some(line) = line::line(&samples) else {
             return Err(format!("{names} {place} has no size of 1 MiB or more").into());
         };
         let [least, most] = rate.form.range();
         if !(least..=most).contains(&line.share) {
-            let gigabytes = |share: f64| question::format::three_digits(share * self.whole(rule.place) / 1e9);
+            let gigabytes =
+                |share: f64| question::format::three_digits(share * self.whole(rule.place) / 1e9);
             let words = format!(
                 "{names} {place} reached {} GB/s a device, outside of what a rate of {} GB/s allows, as where switches \
                  reduce; measure with NCCL_ALGO=Ring, or correct the rate in a machine file",
@@ -278,7 +305,12 @@ impl<'a> Fit<'a> {
         run.points.iter().map(sample).collect()
     }
 
-    fn set(&mut self, rule: &Rule, rate: &'static Rate, (line, run, collectives): (Line, &Run, Vec<Collective>)) {
+    fn set(
+        &mut self,
+        rule: &Rule,
+        rate: &'static Rate,
+        (line, run, collectives): (Line, &Run, Vec<Collective>),
+    ) {
         let whole = self.whole(rule.place);
         let value = (rate.field)(&mut self.machine.efficiency);
         let built_in = std::mem::replace(value, line.share);
@@ -306,7 +338,10 @@ impl<'a> Fit<'a> {
         for (key, collective, places) in LATENCIES {
             let Some(rate) = Rate::named(key) else { continue };
             let found = places.iter().find_map(|place| {
-                let own = self.runs.iter().filter(|run| run.collective == collective && self.place(run) == *place);
+                let own = self
+                    .runs
+                    .iter()
+                    .filter(|run| run.collective == collective && self.place(run) == *place);
                 let points = own.flat_map(|run| &run.points);
                 let sample = |point: &super::Point| Sample {
                     bytes: point.bytes,
@@ -323,7 +358,10 @@ impl<'a> Fit<'a> {
                     all.insert(rate.key, seconds);
                 }
                 None => {
-                    let reason = format!("no size of {} up to 32 KiB was measured for it", collective.name());
+                    let reason = format!(
+                        "no size of {} up to 32 KiB was measured for it",
+                        collective.name()
+                    );
                     self.kept.push(Kept::new(rate, *value, reason.into()));
                 }
             }
@@ -347,7 +385,8 @@ impl<'a> Fit<'a> {
                 && is_measured(&self.rates, other)
                 && let Some(leader) = Rate::named(other)
             {
-                let [new, old] = [&mut self.machine.efficiency, &mut before].map(|all| *(leader.field)(all));
+                let [new, old] =
+                    [&mut self.machine.efficiency, &mut before].map(|all| *(leader.field)(all));
                 let moved = value * new / old;
                 let [least, most] = rate.form.range();
                 if (least..=most).contains(&moved) {

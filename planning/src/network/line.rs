@@ -55,7 +55,8 @@ pub(super) fn line(samples: &[Sample]) -> Option<Line> {
     let meets = used.iter().map(|one| one.whole / (one.seconds - fixed - one.besides));
     let meets = meets.filter(|share| share.is_finite() && *share > 0.0);
     let share = meets.min_by(|a, b| error(*a).total_cmp(&error(*b)).then(a.total_cmp(b)))?;
-    let residuals: Vec<f64> = used.iter().map(|one| (time(one, share) / one.seconds - 1.0).abs()).collect();
+    let residuals: Vec<f64> =
+        used.iter().map(|one| (time(one, share) / one.seconds - 1.0).abs()).collect();
     let most = residuals.iter().copied().fold(0.0, f64::max);
     let mut sizes: Vec<u64> = used.iter().map(|one| one.bytes).collect();
     sizes.sort_unstable();
@@ -85,16 +86,22 @@ mod tests {
     fn a_line_is_found_through_sizes_of_which_two_are_far_off() {
         let time = |bytes: u64| 30e-6 + plan::number(bytes) / (0.4 * 50e9);
         let sizes = (3..33).map(|exponent| 1_u64 << exponent);
-        let mut all: Vec<Sample> = sizes.map(|bytes| match bytes <= SMALL {
-            true => sample(bytes, 30e-6),
-            false => sample(bytes, time(bytes)),
-        }).collect();
-        let far: Vec<usize> = (0..all.len()).filter(|&at| [1 << 27, 1 << 29].contains(&all[at].bytes)).collect();
+        let mut all: Vec<Sample> = sizes
+            .map(|bytes| match bytes <= SMALL {
+                true => sample(bytes, 30e-6),
+                false => sample(bytes, time(bytes)),
+            })
+            .collect();
+        let far: Vec<usize> =
+            (0..all.len()).filter(|&at| [1 << 27, 1 << 29].contains(&all[at].bytes)).collect();
         for at in far {
             all[at].seconds *= 5.0;
         }
         let line = line(&all).unwrap();
-        assert!((line.share - 0.4).abs() < 1e-6 && (line.latency.unwrap() - 30e-6).abs() < 1e-9, "{line:?}");
+        assert!(
+            (line.share - 0.4).abs() < 1e-6 && (line.latency.unwrap() - 30e-6).abs() < 1e-9,
+            "{line:?}"
+        );
         assert!(line.residuals[0] < 1e-6 && (line.residuals[1] - 0.8).abs() < 1e-6, "{line:?}");
         assert_eq!((line.sizes, line.range), (9, [1 << 24, 1 << 32]));
     }

@@ -45,7 +45,10 @@ fn is_rank(line: &str) -> bool {
 /// The words of `line`, without the marks of comments and of `mpirun --tag-output`.
 fn words(line: &str) -> Vec<&str> {
     let line = line.rsplit("<stdout>:").next().unwrap_or(line);
-    line.split_whitespace().map(|word| word.trim_start_matches('#')).filter(|word| !word.is_empty()).collect()
+    line.split_whitespace()
+        .map(|word| word.trim_start_matches('#'))
+        .filter(|word| !word.is_empty())
+        .collect()
 }
 
 fn is_header(words: &[&str]) -> bool {
@@ -84,7 +87,9 @@ pub(super) fn read(text: &str) -> Result<Vec<Run>, Fault> {
         } else if !words.contains(&"concluded:") {
             let named = words.iter().find_map(|word| Collective::of_program(word));
             match named {
-                Some(named) if open.points.is_empty() && open.collective.is_none() && open.line > 0 => {
+                Some(named)
+                    if open.points.is_empty() && open.collective.is_none() && open.line > 0 =>
+                {
                     open.collective = Some(named);
                 }
                 named => next = named.or(next),
@@ -99,16 +104,19 @@ pub(super) fn read(text: &str) -> Result<Vec<Run>, Fault> {
 fn row<'a, 'b>(words: &'b [&'a str]) -> Option<&'b [&'a str]> {
     let is_number = |word: &str| word.parse::<u64>().is_ok();
     let is_type = |word: &str| TYPES.iter().any(|name| word.starts_with(name));
-    let at = words.windows(3).position(|three| {
-        is_number(three[0]) && is_number(three[1]) && is_type(three[2])
-    })?;
+    let at = words
+        .windows(3)
+        .position(|three| is_number(three[0]) && is_number(three[1]) && is_type(three[2]))?;
     Some(&words[at..])
 }
 
 /// The error that results were wrong.
 fn wrong(line: usize) -> Fault {
-    Fault::at(line, "its results were wrong (#wrong is not 0): such a network has no rates".to_owned())
-        .cured("find the device or the link that corrupts data, and measure again")
+    Fault::at(
+        line,
+        "its results were wrong (#wrong is not 0): such a network has no rates".to_owned(),
+    )
+    .cured("find the device or the link that corrupts data, and measure again")
 }
 
 impl Open {
@@ -124,8 +132,10 @@ impl Open {
         let index = words.get(device + 1).copied().unwrap_or_default();
         let address = words.get(device + 2).copied().unwrap_or_default();
         if !self.ranks.insert(number) {
-            let message = format!("rank {number} is there twice: each process measured itself alone");
-            return Err(Fault::at(line, message).cured("build the tests with MPI=1, and run one job over all nodes"));
+            let message =
+                format!("rank {number} is there twice: each process measured itself alone");
+            return Err(Fault::at(line, message)
+                .cured("build the tests with MPI=1, and run one job over all nodes"));
         }
         if !self.devices.insert((host.to_owned(), index.to_owned(), address.to_owned())) {
             let message = format!("rank {number} shares its device with another rank");
@@ -144,7 +154,8 @@ impl Open {
         };
         let bytes: u64 = words[0].parse().unwrap_or(0);
         let mut rest = &words[3..];
-        let is_word = |word: &&str| word.starts_with(|c: char| c.is_ascii_alphabetic()) && *word != "N/A";
+        let is_word =
+            |word: &&str| word.starts_with(|c: char| c.is_ascii_alphabetic()) && *word != "N/A";
         if let Some(operation) = rest.first().filter(|word| is_word(word)) {
             self.reduces |= *operation != "none";
             rest = &rest[1..];
@@ -162,8 +173,12 @@ impl Open {
             return Err(unreadable());
         }
         for way in rest.chunks_exact(WAY).take(2) {
-            let number = |word: &str| word.parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0);
-            let (Some(time), Some(algorithm), Some(bus)) = (number(way[0]), number(way[1]), number(way[2])) else {
+            let number = |word: &str| {
+                word.parse::<f64>().ok().filter(|value| value.is_finite() && *value >= 0.0)
+            };
+            let (Some(time), Some(algorithm), Some(bus)) =
+                (number(way[0]), number(way[1]), number(way[2]))
+            else {
                 return Err(unreadable());
             };
             let is_wrong = counts_wrong && !matches!(way[3], "N/A" | "0");
@@ -209,7 +224,14 @@ impl Open {
             return Err(fault(message).cured("measure with as many devices of each node"));
         }
         let collective = self.named(ranks)?;
-        Ok(Some(Run { collective, ranks, nodes, device: self.device, line: self.line, points: self.points }))
+        Ok(Some(Run {
+            collective,
+            ranks,
+            nodes,
+            device: self.device,
+            line: self.line,
+            points: self.points,
+        }))
     }
 
     /// The collective: by its name, or by the ratio of its bandwidths.
@@ -223,7 +245,9 @@ impl Open {
         };
         // Of old versions of nccl-tests both bandwidths of an all-gather and a reduce-scatter are equal.
         let old = matches!(named, Collective::AllGather | Collective::ReduceScatter);
-        let fits = |ratio: f64| named.prints(ratio, ranks) || old && Collective::SendRecv.prints(ratio, ranks);
+        let fits = |ratio: f64| {
+            named.prints(ratio, ranks) || old && Collective::SendRecv.prints(ratio, ranks)
+        };
         if ratio.is_some_and(|ratio| named != Collective::Other && !fits(ratio)) {
             let message = format!("the bandwidths of this run are not those of {}", named.name());
             return Err(Fault::at(self.line, message).cured(cure));

@@ -70,14 +70,16 @@ pub fn runs(context: &Context<'_>, path: &Path) -> Result<Vec<Run>, Diagnostic> 
         (true, _) => table::read(&text),
         (false, true) => log::read(&text),
         (false, false) => {
-            let cause = "it is neither the output of nccl-tests or rccl-tests nor a table of bandwidths";
+            let cause =
+                "it is neither the output of nccl-tests or rccl-tests nor a table of bandwidths";
             let cure = "such as `all_reduce_perf -b 8 -e 8G -f 2 -g 1 > nccl.log` over all nodes, or a CSV with \
                         columns collective, ranks, nodes, bytes, busbw";
             return Err(Diagnostic::unreadable(path, cause).with_help(cure));
         }
     };
     let runs = read.map_err(|fault| {
-        let start = text.split_inclusive('\n').take(fault.line.saturating_sub(1)).map(str::len).sum();
+        let start =
+            text.split_inclusive('\n').take(fault.line.saturating_sub(1)).map(str::len).sum();
         let length = text.get(start..).and_then(|rest| rest.lines().next()).map_or(0, str::len);
         let error = Diagnostic::at(path, &text, Some(start..start + length), fault.message);
         fault.help.into_iter().fold(error, Diagnostic::with_help)
@@ -90,9 +92,15 @@ pub fn runs(context: &Context<'_>, path: &Path) -> Result<Vec<Run>, Diagnostic> 
 }
 
 /// `machine` with the rates that the file at `path` has, and what they are.
-pub fn measured(context: &Context<'_>, path: &Path, machine: &Machine) -> Result<(Machine, Network), Diagnostic> {
+pub fn measured(
+    context: &Context<'_>,
+    path: &Path,
+    machine: &Machine,
+) -> Result<(Machine, Network), Diagnostic> {
     let runs = runs(context, path)?;
-    let file = path.file_name().map_or_else(|| quote::path(path), |name| quote::clip(&name.to_string_lossy()));
+    let file = path
+        .file_name()
+        .map_or_else(|| quote::path(path), |name| quote::clip(&name.to_string_lossy()));
     constants::replaced(&file, &runs, machine).map_err(|message| {
         let cure = "measure with all devices of each node, or describe your node in a machine file: per-node, link, network";
         Diagnostic::unreadable(path, &message).with_help(cure)

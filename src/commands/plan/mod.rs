@@ -41,7 +41,7 @@ Examples:
   The accuracy of predictions on published runs:
     debubble plan --validate --check
   The same with the network that nccl-tests measured:
-    debubble plan scenarios/plan/gpt3.toml --network nccl.log
+    debubble plan config.json --tokens 1e12 --batch 1024 --machine h100 --devices 512 --network nccl.log
   A machine of your own, fitted to a few iterations measured on it:
     debubble plan --fit measured.csv --machine h100 --output own.toml
 
@@ -161,7 +161,10 @@ impl Keys {
             machines: self.machine.clone(),
             devices: self.devices.clone(),
             // Files of a question are relative to it, those of flags to where the program runs.
-            network: self.network.as_ref().map(|file| path::absolute(file).unwrap_or_else(|_| file.clone())),
+            network: self
+                .network
+                .as_ref()
+                .map(|file| path::absolute(file).unwrap_or_else(|_| file.clone())),
         }
     }
 }

@@ -45,12 +45,16 @@ impl MeasuredNetwork {
         };
         let mut words: Vec<String> = rates.iter().map(rate).collect();
         words.extend(latencies.iter().map(|(key, seconds)| format!("{key} {}", micros(*seconds))));
-        let mut lines = vec![format!("network of {} from {file}{on}: {}", self.machine, words.join("; "))];
+        let mut lines =
+            vec![format!("network of {} from {file}{on}: {}", self.machine, words.join("; "))];
         let named = |follows: bool| {
             let own = kept.iter().filter(|one| one.follows.is_some() == follows);
             own.map(|one| one.rate).collect::<Vec<_>>().join(", ")
         };
-        let rest = [("as in the machine's file", named(false)), ("in proportion to measured ones", named(true))];
+        let rest = [
+            ("as in the machine's file", named(false)),
+            ("in proportion to measured ones", named(true)),
+        ];
         let rest: Vec<String> = rest
             .into_iter()
             .filter(|(_, names)| !names.is_empty())
@@ -69,13 +73,17 @@ impl MeasuredNetwork {
 /// One rate in words.
 fn rate(one: &Fitted) -> String {
     let gigabytes = |rate: f64| format::three_digits(rate / 1e9);
-    let collectives: Vec<&str> = one.collectives.iter().map(|collective| collective.name()).collect();
+    let collectives: Vec<&str> =
+        one.collectives.iter().map(|collective| collective.name()).collect();
     let size = |bytes: u64| format::size(pipeline::Bytes(bytes));
     let sizes = match one.sizes {
         1 => format!("one size, {}", size(one.most_bytes)),
-        count => format!("{count} sizes from {} to {}", size(one.least_bytes), size(one.most_bytes)),
+        count => {
+            format!("{count} sizes from {} to {}", size(one.least_bytes), size(one.most_bytes))
+        }
     };
-    let latency = one.latency.map_or(String::new(), |seconds| format!(", latency {}", micros(seconds)));
+    let latency =
+        one.latency.map_or(String::new(), |seconds| format!(", latency {}", micros(seconds)));
     format!(
         "{} {} GB/s a device (built-in {}) by {} on {} devices of {} nodes, {sizes}, residual {}, largest {}{latency}",
         one.rate,
@@ -114,7 +122,9 @@ pub(in super::super) fn without(
         format!("{} {}, {} {setup}", cluster.devices(), cluster.name(), tables::order_name(plan))
     };
     if words(other) == words(winner) {
-        return Some("with the network of the machine's file the plan to take is the same".to_owned());
+        return Some(
+            "with the network of the machine's file the plan to take is the same".to_owned(),
+        );
     }
     let here = ground(question, cluster).again(&other.finalist).ok();
     let slower = here.filter(|_| other.cluster == winner.cluster).map(|here| {
