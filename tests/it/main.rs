@@ -67,6 +67,7 @@ mod plan_lengths;
 mod plan_machines;
 mod plan_memory;
 mod plan_model;
+mod plan_network;
 mod plan_noise;
 mod plan_page;
 mod plan_recipes;

@@ -1,5 +1,5 @@
-//! Steps of ccl-bench with a network of their own: the rate of its rings is fitted to half of the runs, and the other half
-//! is predicted.
+//! Steps of ccl-bench with a network of their own: the rates of its rings are fitted to half of the runs, and the other
+//! half is predicted.
 
 use plan::Orders;
 use plan::fit::{assign_folds, groups};
@@ -13,21 +13,25 @@ use super::study::{SEEDS, wrong};
 use crate::accuracy::median;
 
 /// Shares of the network's rate that are tried: each is so many times the one before.
-const STEP: f64 = 1.02;
+const STEP: f64 = 1.03;
 /// The least and the largest share.
-const SHARES: [f64; 2] = [0.005, 1.0];
+const SHARES: [f64; 2] = [0.005, 0.5];
+/// What is tried of a ring's rate where rings with several members on a node share its NICs.
+const SHARED: [f64; 7] = [1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4];
 /// Halves.
 const FOLDS: usize = 2;
 
-/// A run of the study.
+/// A run of the study; times in seconds of a step.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct OwnRow {
     pub(super) name: String,
-    /// Seconds of its step: as measured, with the machine's file, and with the rate that the other half gives, the median
-    /// over shuffles.
     pub(super) measured: f64,
+    /// With the machine's file.
     pub(super) built_in: f64,
-    pub(super) held_out: f64,
+    /// With the rate of rings that the half without it gives, the median over shuffles.
+    pub(super) by_ring: f64,
+    /// The same with the share that is left where rings share NICs, too.
+    pub(super) by_both: f64,
 }
 
 /// The study.
@@ -38,104 +42,130 @@ pub(super) struct OwnNetwork {
     pub(super) rates: [f64; 2],
 }
 
-/// The steps of `run` on nodes of its table at each of `shares` of the network's rate.
-fn steps(run: &Run, shares: &[f64]) -> Result<Vec<f64>, Diagnostic> {
-    let (values, orders) = (in_use()?, Orders::default());
-    let of = |share: &f64| {
-        let mut run = run.clone();
-        (run.machine.node, run.machine.domain) = (run.node, run.node);
-        (run.machine.efficiency.ring, run.machine.efficiency.expert_ring) = (*share, *share);
-        predicted(&run, &values, &orders)
-            .map(|one| one.seconds)
-            .map_err(|cause| wrong(&run, &cause))
-    };
-    shares.iter().map(of).collect()
+/// Runs whose steps are known at each choice of [`ring, shared-ring`].
+struct Tried<'a> {
+    runs: Vec<&'a Run>,
+    choices: Vec<[f64; 2]>,
+    /// Seconds by run and choice.
+    steps: Vec<Vec<f64>>,
+}
+
+impl<'a> Tried<'a> {
+    fn new(runs: &[&'a Run], shared: &[f64]) -> Result<Self, Diagnostic> {
+        let shares = std::iter::successors(Some(SHARES[0]), |share| Some(share * STEP));
+        let shares = shares.take_while(|share| *share <= SHARES[1]);
+        let choices: Vec<[f64; 2]> =
+            shares.flat_map(|share| shared.iter().map(move |shared| [share, *shared])).collect();
+        let (values, orders) = (in_use()?, Orders::default());
+        let step = |run: &Run, [ring, shared_ring]: [f64; 2]| {
+            let mut run = run.clone();
+            (run.machine.node, run.machine.domain) = (run.node, run.node);
+            let rates = &mut run.machine.efficiency;
+            (rates.ring, rates.expert_ring, rates.shared_ring) = (ring, ring, shared_ring);
+            let predicted = predicted(&run, &values, &orders);
+            predicted.map(|one| one.seconds).map_err(|cause| wrong(&run, &cause))
+        };
+        let steps = runs.iter().map(|run| choices.iter().map(|one| step(run, *one)).collect());
+        let steps = steps.collect::<Result<_, _>>()?;
+        Ok(Self { runs: runs.to_vec(), choices, steps })
+    }
+
+    /// The choice with the least absolute errors of the logarithms of the steps `rows`; of equals the first.
+    fn best(&self, rows: &[usize]) -> usize {
+        let error = |at: usize| -> f64 {
+            let of = |&row: &usize| self.steps[row][at] / self.runs[row].seconds.unwrap_or(1.0);
+            rows.iter().map(|row| libm::log(of(row)).abs()).sum()
+        };
+        (0..self.choices.len()).min_by(|&a, &b| error(a).total_cmp(&error(b))).unwrap_or(0)
+    }
+
+    /// The step of each run with the choice that the half without it gives, the median over shuffles; the least and the
+    /// largest share of the network's rate.
+    fn held_out(&self) -> (Vec<f64>, [f64; 2]) {
+        let configurations = self.runs.iter().map(|run| run.configuration.as_str());
+        let configurations = groups(&configurations.collect::<Vec<_>>());
+        let mut steps = vec![Vec::new(); self.runs.len()];
+        let mut shares = [f64::INFINITY, 0.0_f64];
+        for seed in SEEDS {
+            let folds = assign_folds(&configurations, FOLDS, seed);
+            for fold in 0..FOLDS {
+                let (own, others): (Vec<usize>, Vec<usize>) =
+                    (0..self.runs.len()).partition(|&row| folds[row] == fold);
+                let best = self.best(&others);
+                let [share, _] = self.choices[best];
+                shares = [shares[0].min(share), shares[1].max(share)];
+                own.into_iter().for_each(|row| steps[row].push(self.steps[row][best]));
+            }
+        }
+        (steps.iter().map(|steps| median(steps)).collect(), shares)
+    }
 }
 
 impl OwnNetwork {
     /// The columns of [`OwnNetwork::lines`].
-    pub(super) const COLUMNS: [&'static str; 5] =
-        ["ccl-bench, dense, Megatron-LM", "measured (s)", "machine's file", "held out", "error"];
+    pub(super) const COLUMNS: [&'static str; 6] = [
+        "ccl-bench, dense, Megatron-LM",
+        "measured (s)",
+        "machine's file",
+        "ring held out",
+        "ring and shared-ring held out",
+        "error",
+    ];
 
     /// The study of those of `runs` that are steps of dense models with Megatron-LM in ccl-bench.
     pub(super) fn of(runs: &[Run]) -> Result<Self, Diagnostic> {
         let is_own = |run: &&Run| {
             let is_dense = run.model.experts.is_none() && !run.facts.torchtitan;
-            run.source == Source::CclBench
-                && is_dense
-                && run.apart.is_none()
-                && run.seconds.is_some()
+            let has_step = run.apart.is_none() && run.seconds.is_some();
+            run.source == Source::CclBench && is_dense && has_step
         };
         let runs: Vec<&Run> = runs.iter().filter(is_own).collect();
-        let shares: Vec<f64> = std::iter::successors(Some(SHARES[0]), |share| Some(share * STEP))
-            .take_while(|share| *share <= SHARES[1])
-            .collect();
-        let all: Vec<Vec<f64>> =
-            runs.iter().map(|run| steps(run, &shares)).collect::<Result<_, _>>()?;
-        let measured: Vec<f64> = runs.iter().filter_map(|run| run.seconds).collect();
-        let configurations: Vec<&str> = runs.iter().map(|run| run.configuration.as_str()).collect();
-        let configurations = groups(&configurations);
-        let mut held_out = vec![Vec::new(); runs.len()];
-        let mut rates = [f64::INFINITY, 0.0_f64];
-        for seed in SEEDS {
-            let folds = assign_folds(&configurations, FOLDS, seed);
-            for fold in 0..FOLDS {
-                let error = |at: usize| -> f64 {
-                    let others = (0..runs.len()).filter(|&row| folds[row] != fold);
-                    others.map(|row| libm::log(all[row][at] / measured[row]).abs()).sum()
-                };
-                let best =
-                    (0..shares.len()).min_by(|&a, &b| error(a).total_cmp(&error(b))).unwrap_or(0);
-                let network = runs.first().map_or(0.0, |run| run.machine.network);
-                rates =
-                    [rates[0].min(shares[best] * network), rates[1].max(shares[best] * network)];
-                let own = (0..runs.len()).filter(|&row| folds[row] == fold);
-                own.for_each(|row| held_out[row].push(all[row][best]));
-            }
-        }
+        let (by_ring, _) = Tried::new(&runs, &SHARED[..1])?.held_out();
+        let (by_both, shares) = Tried::new(&runs, &SHARED)?.held_out();
+        let machine = planning::machines::of_device("A100 40GB")?;
         let row = |(at, run): (usize, &&Run)| -> Result<OwnRow, Diagnostic> {
-            let machine = planning::machines::of_device("A100 40GB")?;
             let mut known = (*run).clone();
-            known.machine.efficiency.ring = machine.efficiency.ring;
+            known.machine = machine.clone();
             let built_in = predicted(&known, &in_use()?, &Orders::default());
-            let built_in = built_in.map_err(|cause| wrong(run, &cause))?.seconds;
-            let name = run.place.clone();
-            Ok(OwnRow { name, measured: measured[at], built_in, held_out: median(&held_out[at]) })
+            Ok(OwnRow {
+                name: run.place.clone(),
+                measured: run.seconds.unwrap_or_default(),
+                built_in: built_in.map_err(|cause| wrong(run, &cause))?.seconds,
+                by_ring: by_ring[at],
+                by_both: by_both[at],
+            })
         };
         let rows = runs.iter().enumerate().map(row).collect::<Result<_, _>>()?;
-        Ok(Self { rows, rates })
+        Ok(Self { rows, rates: shares.map(|share| share * machine.network) })
     }
 
-    /// Absolute relative errors: the median, the mean and the largest, with the machine's file and held out.
-    pub(super) fn errors(&self) -> [[f64; 3]; 2] {
-        [|row: &OwnRow| row.built_in, |row: &OwnRow| row.held_out].map(|of| {
-            let errors: Vec<f64> =
-                self.rows.iter().map(|row| (of(row) / row.measured - 1.0).abs()).collect();
-            let mean = errors.iter().sum::<f64>() / plan::number(errors.len().max(1) as u64);
-            [median(&errors), mean, errors.iter().copied().fold(0.0, f64::max)]
-        })
+    /// Absolute relative errors of the steps that `of` gives: the median, the mean and the largest.
+    pub(super) fn errors(&self, of: fn(&OwnRow) -> f64) -> [f64; 3] {
+        let errors: Vec<f64> =
+            self.rows.iter().map(|row| (of(row) / row.measured - 1.0).abs()).collect();
+        let mean = errors.iter().sum::<f64>() / plan::number(errors.len().max(1) as u64);
+        [median(&errors), mean, errors.iter().copied().fold(0.0, f64::max)]
     }
 
     /// How it was held out, and the errors.
     pub(super) fn in_words(&self) -> String {
-        let [built_in, held_out] =
-            self.errors().map(|errors| errors.map(format::percent).join(", "));
+        let errors = |of| self.errors(of).map(format::percent).join(", ");
         let [least, most] = self.rates.map(|rate| format::three_digits(rate / 1e9));
         format!(
-            "A network of its own: of the {} steps of dense models with Megatron-LM in ccl-bench, on nodes of four as its table has\n\
-             them, the rate of rings over nodes is fitted to half of the configurations, and the other half is predicted; the\n\
-             median of five shuffles (seeds 0 to 4). Nothing else is fitted. Halves give {least} to {most} GB/s a device. Errors\n\
-             (median, mean, largest): {built_in} with the machine's file, {held_out} held out.",
-            self.rows.len()
+            "A network of their own: of the {} steps of dense models with Megatron-LM in ccl-bench, on nodes of four as their\n             tables have them, the rate of rings over nodes is fitted to half of the configurations, and the other half is\n             predicted; the median of five shuffles (seeds 0 to 4). Halves give {least} to {most} GB/s a device. Errors (median,\n             mean, largest): {} with the machine's file; {} with ring held out;\n             {} with ring and shared-ring held out.",
+            self.rows.len(),
+            errors(|row| row.built_in),
+            errors(|row| row.by_ring),
+            errors(|row| row.by_both),
         )
     }
 
     /// A line for each run.
     pub(super) fn lines(&self) -> Vec<Vec<String>> {
         let line = |row: &OwnRow| {
-            let seconds =
-                [row.measured, row.built_in, row.held_out].map(|seconds| format!("{seconds:.3}"));
-            let error = format::signed_percent(row.held_out / row.measured - 1.0);
+            let seconds = [row.measured, row.built_in, row.by_ring, row.by_both];
+            let seconds = seconds.map(|seconds| format!("{seconds:.3}"));
+            let error = format::signed_percent(row.by_both / row.measured - 1.0);
             [row.name.clone()].into_iter().chain(seconds).chain([error]).collect()
         };
         self.rows.iter().map(line).collect()

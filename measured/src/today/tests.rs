@@ -156,8 +156,21 @@ fn virtual_stages_pay_where_recipes_have_them() {
 fn a_ring_that_half_of_the_runs_give_predicts_the_other_half() {
     let (runs, _) = published_runs().unwrap();
     let own = OwnNetwork::of(&runs).unwrap();
-    eprintln!("{}\n{:?}", own.in_words(), own.lines());
-    let [built_in, held_out] = own.errors();
+    let [built_in, held_out] = [own.errors(|row| row.built_in), own.errors(|row| row.by_both)];
     assert_eq!(own.rows.len(), 12);
     assert!(built_in[0] > 0.5 && held_out[0] <= 0.15, "{held_out:?}");
+    let book = include_str!("../../../docs/explanation/accuracy.md").replace('\n', " ");
+    let [file, ring, both] = [built_in, own.errors(|row| row.by_ring), held_out]
+        .map(|errors| errors.map(question::format::percent));
+    for said in [
+        format!(
+            "from {} with the machine's file to {}, and to {} where",
+            file[0], ring[0], both[0]
+        ),
+        format!("means are {}, {} and {}", file[1], ring[1], both[1]),
+        format!("the largest error, {}, is of one of them", both[2]),
+        format!("median error {} held out, {} with the machine's file", both[0], file[0]),
+    ] {
+        assert!(book.contains(&said), "{said}");
+    }
 }

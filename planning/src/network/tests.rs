@@ -123,7 +123,9 @@ fn a_file_has_several_runs() {
 fn logs_that_do_not_say_enough_are_refused() {
     let sendrecv =
         log("gtx1080-1x2-sendrecv.log").replace("./build/sendrecv_perf -b 36M", "-b 36M");
-    let wrong = log("mi300x-1x8-all-reduce.log").replace("312.97      0", "312.97      7");
+    let right = log("mi300x-1x8-all-reduce.log");
+    let (rows, after) = right.split_once("      0\n# ").unwrap();
+    let wrong = format!("{rows}      7\n# {after}");
     let reduce = log("a100-1x8-all-reduce.log");
     let cases = [
         (log("a100-1x8-all-gather.log").to_owned(), "does not name the collective"),
@@ -157,17 +159,17 @@ fn logs_that_do_not_say_enough_are_refused() {
 fn rates_of_a_machine_are_those_of_the_log() {
     let (machine, network) = measured_on(log("h100-2x8-all-reduce.log"), "h100").unwrap();
     let ring = network.rates.iter().find(|one| one.rate == "ring").unwrap();
-    // 339 GB/s of eight NICs, and 331 to 298 below.
-    assert!((ring.bytes_per_second / 1e9 - 41.0).abs() < 2.5, "{ring:?}");
+    // 339 GB/s of eight NICs at 8 GiB, 298 at 1 GiB, 100 at 64 MiB.
+    assert!((ring.bytes_per_second / 1e9 - 38.0).abs() < 2.0, "{ring:?}");
     assert_eq!((ring.nodes, ring.ranks, ring.most_bytes), (2, 16, 8_589_934_592));
-    assert!(ring.median_residual < 0.1 && ring.largest_residual < 0.7, "{ring:?}");
+    assert!(ring.median_residual < 0.15 && ring.largest_residual < 0.7, "{ring:?}");
     assert!((ring.latency.unwrap() - 123e-6).abs() < 15e-6, "{ring:?}");
     let efficiency = machine.efficiency;
     assert_eq!((efficiency.ring, efficiency.tensor_network), (ring.value, ring.value));
     // An all-reduce of two nodes at the fitted rate takes as long as the log says.
-    let bytes = 8_589_934_592.0;
+    let bytes = 1_073_741_824.0;
     let seconds = plan::all_reduce(bytes, 16, machine.ring(16, 1), ring.latency.unwrap());
-    assert!((seconds / 47535e-6 - 1.0).abs() < 0.1, "{seconds}");
+    assert!((seconds / 6759e-6 - 1.0).abs() < 0.1, "{seconds}");
     // Rates that files take for another follow it, and the rest stays and is named.
     let old = machines::of_device("H100").unwrap().efficiency;
     assert!((efficiency.expert_ring / efficiency.ring - old.expert_ring / old.ring).abs() < 1e-9);

@@ -43,7 +43,11 @@ impl MeasuredNetwork {
             true => String::new(),
             false => format!(", measured on {}", devices.join(", ")),
         };
-        let mut words: Vec<String> = rates.iter().map(rate).collect();
+        let alike = |one: &Fitted, other: &Fitted| {
+            (one.ranks, one.nodes, &one.collectives)
+                == (other.ranks, other.nodes, &other.collectives)
+        };
+        let mut words: Vec<String> = rates.chunk_by(alike).map(rates_of_runs).collect();
         words.extend(latencies.iter().map(|(key, seconds)| format!("{key} {}", micros(*seconds))));
         let mut lines =
             vec![format!("network of {} from {file}{on}: {}", self.machine, words.join("; "))];
@@ -70,9 +74,15 @@ impl MeasuredNetwork {
     }
 }
 
-/// One rate in words.
-fn rate(one: &Fitted) -> String {
+/// Rates that the same runs give, in words.
+fn rates_of_runs(rates: &[Fitted]) -> String {
     let gigabytes = |rate: f64| format::three_digits(rate / 1e9);
+    let values = rates.iter().map(|one| {
+        let [own, file] = [one.bytes_per_second, one.built_in_bytes_per_second].map(gigabytes);
+        format!("{} {own} GB/s a device (built-in {file})", one.rate)
+    });
+    let values: Vec<String> = values.collect();
+    let Some(one) = rates.first() else { return String::new() };
     let collectives: Vec<&str> =
         one.collectives.iter().map(|collective| collective.name()).collect();
     let size = |bytes: u64| format::size(pipeline::Bytes(bytes));
@@ -85,10 +95,8 @@ fn rate(one: &Fitted) -> String {
     let latency =
         one.latency.map_or(String::new(), |seconds| format!(", latency {}", micros(seconds)));
     format!(
-        "{} {} GB/s a device (built-in {}) by {} on {} devices of {} nodes, {sizes}, residual {}, largest {}{latency}",
-        one.rate,
-        gigabytes(one.bytes_per_second),
-        gigabytes(one.built_in_bytes_per_second),
+        "{} by {} on {} devices of {} nodes, {sizes}, residual {}, largest {}{latency}",
+        values.join(", "),
         collectives.join(" and "),
         one.ranks,
         one.nodes,
