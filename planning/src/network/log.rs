@@ -1,6 +1,6 @@
 //! The output of nccl-tests and rccl-tests: runs, each with its ranks and its table of sizes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::collective::Collective;
 use super::{Fault, MAX_POINTS, MAX_RANKS, Point, Run};
@@ -72,8 +72,9 @@ pub(super) fn read(text: &str) -> Result<Vec<Run>, Fault> {
                 runs.extend(open.finished()?);
                 open = Open { line: number, collective: next.take(), ..Open::default() };
             }
-            let at = |number| if open.line == 0 { number } else { open.line };
-            open.line = at(number);
+            if open.line == 0 {
+                open.line = number;
+            }
             open.counts_wrong = Some(words.contains(&"wrong"));
         } else if let Some(row) = row(&words) {
             open.row(row, number)?;
@@ -216,10 +217,12 @@ impl Open {
             let cure = "give the whole output, or a CSV with columns collective, ranks, nodes, bytes and busbw";
             return Err(fault(message).cured(cure));
         }
-        let hosts: BTreeSet<&str> = self.devices.iter().map(|(host, ..)| host.as_str()).collect();
+        let mut hosts: BTreeMap<&str, u64> = BTreeMap::new();
+        for (host, ..) in &self.devices {
+            *hosts.entry(host).or_default() += 1;
+        }
         let nodes = hosts.len() as u64;
-        let of = |host: &str| self.devices.iter().filter(|(own, ..)| own == host).count() as u64;
-        if hosts.iter().any(|host| of(host) * nodes != ranks) {
+        if hosts.values().any(|count| count * nodes != ranks) {
             let message = "its nodes have different numbers of devices".to_owned();
             return Err(fault(message).cured("measure with as many devices of each node"));
         }

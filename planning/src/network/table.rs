@@ -27,79 +27,101 @@ pub(super) fn is_table(text: &str) -> bool {
             .any(|names| cells.iter().any(|cell| names.contains(&cell.as_str())))
 }
 
+/// Where a table has its columns.
+struct Columns {
+    collective: usize,
+    ranks: usize,
+    nodes: usize,
+    bytes: usize,
+    /// Time, algorithm or bus bandwidth, by name.
+    figure: (&'static str, usize),
+}
+
+impl Columns {
+    fn of(header: &csv::StringRecord) -> Result<Self, Fault> {
+        let place = |names: &[&str]| {
+            header.iter().position(|cell| names.contains(&cell.to_lowercase().as_str()))
+        };
+        let column = |names: &[&str]| {
+            place(names)
+                .ok_or_else(|| Fault::at(1, format!("there is no column {}", names[0])).cured(CURE))
+        };
+        let figure =
+            [TIME, ALGORITHM, BUS].into_iter().find_map(|names| Some((names[0], place(names)?)));
+        Ok(Self {
+            collective: column(COLLECTIVE)?,
+            ranks: column(RANKS)?,
+            nodes: column(NODES)?,
+            bytes: column(BYTES)?,
+            figure: figure.ok_or_else(|| {
+                Fault::at(1, "there is no column busbw, algbw or time".to_owned()).cured(CURE)
+            })?,
+        })
+    }
+
+    /// The run of one size of a line.
+    fn run(&self, record: &csv::StringRecord, line: usize) -> Result<Run, Fault> {
+        let cell = |at: usize| record.get(at).unwrap_or_default();
+        let name = cell(self.collective);
+        let named = Collective::named(name).or_else(|| Collective::of_program(name));
+        let collective = named.ok_or_else(|| {
+            let name = question::quote::clip(name);
+            let cure = "write all_reduce, all_gather, reduce_scatter, alltoall or sendrecv";
+            Fault::at(line, format!("`{name}` is no collective that is known")).cured(cure)
+        })?;
+        let whole = |key: &str, at: usize, most: u64| {
+            let value = cell(at).parse::<u64>().ok().filter(|value| (1..=most).contains(value));
+            let message = || format!("{key} must be a whole number from 1 to {most}");
+            value.ok_or_else(|| Fault::at(line, message()))
+        };
+        let ranks = whole("ranks", self.ranks, MAX_RANKS)?;
+        let nodes = whole("nodes", self.nodes, MAX_RANKS)?;
+        if ranks < 2 || !ranks.is_multiple_of(nodes) {
+            let message = format!("{ranks} ranks are not spread evenly over {nodes} nodes");
+            return Err(Fault::at(line, message));
+        }
+        let bytes = whole("bytes", self.bytes, 1 << 50)?;
+        let (figure, at) = self.figure;
+        let value = cell(at).parse::<f64>().ok();
+        let value = value.filter(|value| *value > 0.0 && value.is_finite());
+        let value =
+            value.ok_or_else(|| Fault::at(line, format!("{figure} must be a number above 0")))?;
+        let moved = plan::number(bytes);
+        let seconds = match figure {
+            "time" => value * 1e-6,
+            "algbw" => moved / (value * 1e9),
+            _ => collective.factor(ranks) * moved / (value * 1e9),
+        };
+        let points = vec![Point { bytes, seconds }];
+        Ok(Run { collective, ranks, nodes, device: None, line, points })
+    }
+}
+
 /// The lines of `text` by collective, ranks and nodes.
 pub(super) fn read(text: &str) -> Result<Vec<Run>, Fault> {
     let mut reader = csv::ReaderBuilder::new()
         .comment(Some(b'#'))
         .trim(csv::Trim::All)
         .from_reader(text.as_bytes());
+    let line_of =
+        |at: Option<&csv::Position>| at.and_then(|at| usize::try_from(at.line()).ok()).unwrap_or(1);
     let broken = |error: &csv::Error| {
-        let line = error.position().map_or(1, |at| usize::try_from(at.line()).unwrap_or(1));
-        Fault::at(line, "this line has another number of cells than there are columns".to_owned())
+        let message = "this line has another number of cells than there are columns".to_owned();
+        Fault::at(line_of(error.position()), message)
     };
-    let header = reader.headers().map_err(|error| broken(&error))?.clone();
-    let place = |names: &[&str]| {
-        header.iter().position(|cell| names.contains(&cell.to_lowercase().as_str()))
-    };
-    let column = |names: &[&str]| {
-        place(names)
-            .ok_or_else(|| Fault::at(1, format!("there is no column {}", names[0])).cured(CURE))
-    };
-    let [collective, ranks, nodes, bytes] =
-        [column(COLLECTIVE)?, column(RANKS)?, column(NODES)?, column(BYTES)?];
-    let figure =
-        [TIME, ALGORITHM, BUS].into_iter().find_map(|names| Some((names[0], place(names)?)));
-    let figure = figure.ok_or_else(|| {
-        Fault::at(1, "there is no column busbw, algbw or time".to_owned()).cured(CURE)
-    })?;
+    let columns = Columns::of(reader.headers().map_err(|error| broken(&error))?)?;
     let mut runs: Vec<Run> = Vec::new();
     for (count, record) in (1..).zip(reader.records()) {
         let record = record.map_err(|error| broken(&error))?;
-        let line = record.position().map_or(1, |at| usize::try_from(at.line()).unwrap_or(1));
+        let line = line_of(record.position());
         if count > MAX_POINTS {
             return Err(Fault::at(line, format!("it has more than {MAX_POINTS} sizes")));
         }
-        let cell = |at: usize| record.get(at).unwrap_or_default();
-        let name = cell(collective);
-        let named = Collective::named(name).or_else(|| Collective::of_program(name));
-        let collective = named.ok_or_else(|| {
-            let message =
-                format!("`{}` is no collective that is known", question::quote::clip(name));
-            Fault::at(line, message)
-                .cured("write all_reduce, all_gather, reduce_scatter, alltoall or sendrecv")
-        })?;
-        let whole = |key: &str, at: usize, most: u64| {
-            let value = cell(at).parse::<u64>().ok().filter(|value| (1..=most).contains(value));
-            value.ok_or_else(|| {
-                Fault::at(line, format!("{key} must be a whole number from 1 to {most}"))
-            })
-        };
-        let (ranks, nodes) = (whole("ranks", ranks, MAX_RANKS)?, whole("nodes", nodes, MAX_RANKS)?);
-        if ranks < 2 || !ranks.is_multiple_of(nodes) {
-            return Err(Fault::at(
-                line,
-                format!("{ranks} ranks are not spread evenly over {nodes} nodes"),
-            ));
-        }
-        let bytes = whole("bytes", bytes, 1 << 50)?;
-        let value =
-            cell(figure.1).parse::<f64>().ok().filter(|value| *value > 0.0 && value.is_finite());
-        let value = value
-            .ok_or_else(|| Fault::at(line, format!("{} must be a number above 0", figure.0)))?;
-        let moved = plan::number(bytes);
-        let seconds = match figure.0 {
-            "time" => value * 1e-6,
-            "algbw" => moved / (value * 1e9),
-            _ => collective.factor(ranks) * moved / (value * 1e9),
-        };
-        let point = Point { bytes, seconds };
-        let own =
-            |run: &&mut Run| (run.collective, run.ranks, run.nodes) == (collective, ranks, nodes);
-        match runs.iter_mut().find(own) {
-            Some(run) => run.points.push(point),
-            None => {
-                runs.push(Run { collective, ranks, nodes, device: None, line, points: vec![point] })
-            }
+        let run = columns.run(&record, line)?;
+        let key = |run: &Run| (run.collective, run.ranks, run.nodes);
+        match runs.iter_mut().find(|one| key(one) == key(&run)) {
+            Some(known) => known.points.extend(run.points),
+            None => runs.push(run),
         }
     }
     Ok(runs)
