@@ -6,6 +6,7 @@ mod measured;
 use pipeline::Nanos;
 use plan::Cluster;
 use planning::Question;
+use planning::network::Network;
 use question::format;
 
 use super::ground::ground;
@@ -31,7 +32,8 @@ fn step_at(question: &Question, cluster: &Cluster, plan: &Plan, rate: f64) -> Op
 /// was not measured. Plans keep their orders.
 pub(super) fn hangs_on(question: &Question, plans: &[Plan], winner: &Plan) -> Option<String> {
     let cluster = &question.clusters[winner.cluster];
-    let is_measured = question.networks.get(winner.cluster).is_some_and(Option::is_some)
+    let measured = question.networks.get(winner.cluster).and_then(Option::as_ref);
+    let is_measured = measured.is_some_and(Network::is_over_nodes)
         || cluster.parts.iter().any(|(machine, _)| !machine.calibrated.is_empty());
     if is_measured || cluster.parts.iter().all(|(machine, _)| cluster.devices() <= machine.domain) {
         return None;
@@ -44,11 +46,15 @@ pub(super) fn hangs_on(question: &Question, plans: &[Plan], winner: &Plan) -> Op
         let setup = &plan.finalist.costed().setup;
         format!("{} {}", setup.schedule_name(), tables::setup(setup))
     };
-    let other = RATES.into_iter().find_map(|(rate, word)| {
-        let at = |plan: &Plan| step_at(question, cluster, plan, rate);
-        let steps = plans().filter_map(|plan| Some((at(plan)?, plan)));
-        let (step, other) = steps.min_by_key(|(step, _)| *step)?;
-        let gain = seconds(at(fastest)?) / seconds(step) - 1.0;
+    let at = |(rate, _): (f64, &str)| -> Vec<(Nanos, &Plan)> {
+        let steps = plans().map(|plan| Some((step_at(question, cluster, plan, rate)?, plan)));
+        steps.flatten().collect()
+    };
+    let tried = RATES.map(at);
+    let faster = RATES.into_iter().zip(&tried).find_map(|((_, word), steps)| {
+        let (step, other) = steps.iter().min_by_key(|(step, _)| *step)?;
+        let (known, _) = steps.iter().find(|(_, plan)| std::ptr::eq(*plan, fastest))?;
+        let gain = seconds(*known) / seconds(*step) - 1.0;
         (gain > APART).then(|| {
             format!(
                 "the order of these plans depends on the network of {}, which is from its file: at {word} its \
@@ -60,12 +66,15 @@ pub(super) fn hangs_on(question: &Question, plans: &[Plan], winner: &Plan) -> Op
             )
         })
     });
-    Some(other.unwrap_or_else(|| {
+    let count = plans().count();
+    let stays = || {
         format!(
-            "the network of {} is from its file: at half and at twice its rate {} stays the fastest of these plans, within {}",
+            "the network of {} is from its file: at half and at twice its rate {} stays the fastest of these plans, \
+             within {}",
             cluster.name(),
             words(fastest),
             format::percent(APART),
         )
-    }))
+    };
+    faster.or_else(|| tried.iter().all(|steps| steps.len() == count).then(stays))
 }

@@ -3,99 +3,13 @@
 use std::collections::BTreeMap;
 
 use plan::{Efficiency, Machine, Otherwise, RATES, Rate};
-use serde::Serialize;
 
 use super::Run;
 use super::collective::Collective::{
     self, AllGather, AllReduce, AllToAll, ReduceScatter, SendRecv,
 };
+use super::fitted::{Fitted, Kept, Network, Reason};
 use super::line::{self, Line, Sample};
-
-/// A rate of a machine that was measured.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Fitted {
-    /// Its key in machine files.
-    pub rate: &'static str,
-    /// The collectives that give it.
-    pub collectives: Vec<Collective>,
-    pub nodes: u64,
-    pub ranks: u64,
-    /// Its value, and that of the machine's file.
-    pub value: f64,
-    pub built_in: f64,
-    /// Bytes per second of a device, and those of the machine's file.
-    pub bytes_per_second: f64,
-    pub built_in_bytes_per_second: f64,
-    /// Seconds of the collective besides its bytes, if small sizes were measured.
-    pub latency: Option<f64>,
-    /// Relative residuals of times over the sizes that were used: the median and the largest.
-    pub median_residual: f64,
-    pub largest_residual: f64,
-    /// How many sizes were used, the least and the largest in bytes.
-    pub sizes: usize,
-    pub least_bytes: u64,
-    pub most_bytes: u64,
-}
-
-/// A rate of a machine that was not measured.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Kept {
-    /// Its key in machine files.
-    pub rate: &'static str,
-    /// Its value.
-    pub value: f64,
-    /// Why.
-    pub reason: String,
-    /// The rate in proportion to which its value was changed, if it was.
-    pub follows: Option<&'static str>,
-    /// Bytes per second of a device that were measured but that no value allows, if so.
-    pub impossible_bytes_per_second: Option<f64>,
-}
-
-impl Kept {
-    fn new(rate: &'static Rate, value: f64, Reason { words, impossible }: Reason) -> Self {
-        Self {
-            rate: rate.key,
-            value,
-            reason: words,
-            follows: None,
-            impossible_bytes_per_second: impossible,
-        }
-    }
-}
-
-/// Why a rate is not measured, and bytes per second that no value of it allows.
-#[derive(Clone, Default)]
-struct Reason {
-    words: String,
-    impossible: Option<f64>,
-}
-
-impl From<String> for Reason {
-    fn from(words: String) -> Self {
-        Self { words, impossible: None }
-    }
-}
-
-/// The network of a machine as a file has it.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Network {
-    /// The name of the file.
-    pub file: String,
-    /// The types of its devices, where the file names them.
-    pub devices: Vec<String>,
-    /// The rates that were measured.
-    pub rates: Vec<Fitted>,
-    /// Seconds of latencies that were measured, by their keys in machine files.
-    pub latencies: BTreeMap<&'static str, f64>,
-    /// The rates of networks that were not.
-    pub kept: Vec<Kept>,
-    /// Runs that give no rate, and why, a sentence each.
-    pub left_out: Vec<String>,
-    /// The rates of the machine's file.
-    #[serde(skip)]
-    pub built_in: Efficiency,
-}
 
 /// Whether a run is within a domain of fast links or over several.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -213,8 +127,10 @@ struct Fit<'a> {
 }
 
 impl<'a> Fit<'a> {
+    /// Whether the nodes of `run` are within a domain.
     fn place(&self, run: &Run) -> Place {
-        if run.ranks <= self.machine.domain { Place::Within } else { Place::Over }
+        let spanned = run.nodes.saturating_mul(self.machine.node);
+        if spanned <= self.machine.domain { Place::Within } else { Place::Over }
     }
 
     /// Replaces the rate of `rule` if its runs give one.
@@ -259,11 +175,20 @@ impl<'a> Fit<'a> {
         if !(least..=most).contains(&line.share) {
             let gigabytes =
                 |share: f64| question::format::three_digits(share * self.whole(rule.place) / 1e9);
+            let key = match rule.place {
+                Place::Within => "link",
+                Place::Over => "network",
+            };
+            let cure = match line.share > most {
+                true => "measure with NCCL_ALGO=Ring if switches reduce",
+                false => "look at the units of its columns",
+            };
             let words = format!(
-                "{names} {place} reached {} GB/s a device, outside of what a rate of {} GB/s allows, as where switches \
-                 reduce; measure with NCCL_ALGO=Ring, or correct the rate in a machine file",
+                "{names} {place} reached {} GB/s a device, which no share of the {} GB/s of {} allows: {cure}, or correct \
+                 {key} in a machine file",
                 gigabytes(line.share),
                 gigabytes(1.0),
+                self.machine.name,
             );
             return Err(Reason { words, impossible: Some(line.share * self.whole(rule.place)) });
         }

@@ -61,20 +61,17 @@ pub(super) fn read(text: &str) -> Result<Vec<Run>, Fault> {
     let mut points = 0;
     for (number, line) in (1..).zip(text.lines()) {
         let words = words(line);
-        if words.first() == Some(&"nThread") || words.contains(&"nThread") {
+        // Of outputs without their first line, a run begins with its ranks or its table.
+        let follows = !open.points.is_empty() && (is_rank(line) || is_header(&words));
+        if words.contains(&"nThread") || follows {
             runs.extend(open.finished()?);
             open = Open { line: number, collective: next.take(), ..Open::default() };
-        } else if is_rank(line) {
+        }
+        if is_rank(line) {
             open.rank(&words, number)?;
         } else if is_header(&words) {
-            // Of one that begins with its table there is nothing else.
-            if !open.points.is_empty() {
-                runs.extend(open.finished()?);
-                open = Open { line: number, collective: next.take(), ..Open::default() };
-            }
-            if open.line == 0 {
-                open.line = number;
-            }
+            open.line = if open.line == 0 { number } else { open.line };
+            open.collective = open.collective.or(next.take());
             open.counts_wrong = Some(words.contains(&"wrong"));
         } else if let Some(row) = row(&words) {
             open.row(row, number)?;

@@ -3,6 +3,7 @@
 
 mod collective;
 mod constants;
+mod fitted;
 mod line;
 mod log;
 mod table;
@@ -15,7 +16,7 @@ use question::host::Context;
 use question::quote;
 
 pub use self::collective::Collective;
-pub use self::constants::{Fitted, Kept, Network};
+pub use self::fitted::{Fitted, Kept, Network};
 
 /// The largest file.
 const MAX_FILE: u64 = 16 << 20;

@@ -117,6 +117,13 @@ fn a_file_has_several_runs() {
         [Collective::AllGather, Collective::ReduceScatter, Collective::AllToAll]
     );
     assert!(runs.windows(2).all(|two| two[0].line < two[1].line));
+    // Without their first lines, and of several sizes of jobs.
+    let text =
+        format!("{MI355X}\n{MI355X}\nreduce_scatter_perf\n{}", log("h200-2x8-all-gather.log"));
+    let runs = read(&text.replace("# nThread", "#")).unwrap();
+    let found: Vec<_> = runs.iter().map(|run| (run.collective, run.points.len())).collect();
+    let reduced = (Collective::AllReduce, 28);
+    assert_eq!(found, [reduced, reduced, (Collective::ReduceScatter, 24)]);
 }
 
 #[test]
@@ -243,6 +250,10 @@ fn rates_beyond_the_machine_and_other_nodes_are_named() {
         "{network:?}"
     );
     // Sends between two nodes are of any machine.
+    let pair =
+        "collective,ranks,nodes,bytes,busbw\nsendrecv,2,2,1048576,20\nsendrecv,2,2,1073741824,40\n";
+    let (sends, _) = measured_on(pair, "h100").unwrap();
+    assert!([0.4, 0.8].contains(&sends.efficiency.hop), "{}", sends.efficiency.hop);
     let (machine, network) = measured_on(log("a40-2x1-sendrecv.log"), "h100").unwrap();
     assert!(
         network.rates.is_empty() && (machine.efficiency.hop_latency - 32e-6).abs() < 3e-6,
