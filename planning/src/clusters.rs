@@ -1,7 +1,5 @@
 //! `[[cluster]]`: machines, their number and their price.
 
-use std::path::Path;
-
 use plan::{Cluster, Machine, Transformer};
 use question::diagnostic::Diagnostic;
 
@@ -108,13 +106,13 @@ impl Reader<'_> {
         one: &ClusterDocument,
         machine: &mut Machine,
     ) -> Result<Option<Network>, Diagnostic> {
-        let key = match one.network {
-            Some(_) => format!("{path}.network"),
-            None => "network".to_owned(),
+        let of_all = self.document.network.as_ref();
+        let (key, file) = match (&one.network, of_all.map(|file| self.network_folder.join(file))) {
+            (Some(file), _) => (format!("{path}.network"), self.folder.join(file)),
+            (None, Some(file)) => ("network".to_owned(), file),
+            (None, None) => return Ok(None),
         };
-        let given: Option<&Path> = one.network.as_deref().or(self.document.network.as_deref());
-        let Some(file) = given else { return Ok(None) };
-        let measured = network::measured(self.context, &self.folder.join(file), machine);
+        let measured = network::measured(self.context, &file, machine);
         let (measured, network) = measured.map_err(|error| self.at(&key, error))?;
         *machine = measured;
         Ok(Some(network))

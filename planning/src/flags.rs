@@ -99,11 +99,16 @@ impl PlanFlags {
                 machines.iter().map(cluster).collect()
             }
         };
+        // A flag goes over the keys of clusters, too.
+        let clusters = clusters.into_iter().map(|one: ClusterDocument| ClusterDocument {
+            network: one.network.filter(|_| self.network.is_none()),
+            ..one
+        });
         Document {
             tokens: self.tokens.unwrap_or(document.tokens),
             batch: self.batch.unwrap_or(document.batch),
             sequence: self.sequence.or(document.sequence),
-            cluster: clusters,
+            cluster: clusters.collect(),
             network: self.network.clone().or(document.network),
             ..document
         }

@@ -129,7 +129,8 @@ pub fn read_text(
     // Lines of the file say nothing of keys that flags give.
     let file = flags.is_empty().then_some((path, text));
     let document = &flags.over(document);
-    Reader { context, folder, file, document, memory_error }.question()
+    let network_folder = if flags.network.is_some() { Path::new("") } else { folder };
+    Reader { context, folder, network_folder, file, document, memory_error }.question()
 }
 
 /// The cure of a question without a key that it needs.
@@ -154,7 +155,8 @@ pub fn check(
     document: &Document,
     memory_error: MemoryError,
 ) -> Result<Question, Diagnostic> {
-    Reader { context, folder, file: None, document, memory_error }.question()
+    Reader { context, folder, network_folder: folder, file: None, document, memory_error }
+        .question()
 }
 
 impl Reader<'_> {

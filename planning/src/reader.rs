@@ -24,6 +24,8 @@ pub(crate) fn wrong(file: Option<(&Path, &str)>, key: &str, message: String) -> 
 pub(crate) struct Reader<'a> {
     pub(crate) context: &'a Context<'a>,
     pub(crate) folder: &'a Path,
+    /// That of the key `network`: a flag names its file from where the program runs.
+    pub(crate) network_folder: &'a Path,
     /// The file of the question and its text, if it has one.
     pub(crate) file: Option<(&'a Path, &'a str)>,
     pub(crate) document: &'a Document,

@@ -276,6 +276,7 @@ fn read_model(
         let reader = Reader {
             context,
             folder: Path::new(""),
+            network_folder: Path::new(""),
             file: None,
             document: &document,
             memory_error: MemoryError::default(),

@@ -49,7 +49,8 @@ fn rates_are_those_of_the_log_and_the_rest_is_named() {
             .unwrap()
             .contains("with the network of the machine's file")
     );
-    let text = stdout(&plan(&format!("{MODEL} --devices 16 --network {LOG}"))).replace("\n  ", " ");
+    let text = stdout(&plan(&format!("{MODEL} --devices 16 --network {LOG}")));
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for said in [
         "network of h100 from nccl-h100.log",
         "by all_reduce on 16 devices of 2 nodes",
@@ -82,6 +83,9 @@ fn a_slow_network_changes_the_plan_and_the_key_is_the_flag() {
         [[cluster]]\nmachine = \"h100\"\ndevices = 32\nnetwork = \"slow.csv\"\n";
     fs::write(path("plan.toml"), question).unwrap();
     assert_eq!(step(&json(&path("plan.toml"))), step(&flags));
+    // A flag goes over the key, and its file is not looked for next to the question.
+    let over = json(&format!("{} --network {LOG}", path("plan.toml")));
+    assert_eq!(over["networks"][0]["file"], "nccl-h100.log");
 }
 
 #[test]

@@ -171,6 +171,7 @@ impl Reader<'_> {
         let reader = questions::Reader {
             context: self.context,
             folder: self.folder,
+            network_folder: self.folder,
             file: None,
             document: &document,
             memory_error: MemoryError::default(),

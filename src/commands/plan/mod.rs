@@ -5,7 +5,7 @@ mod fit;
 mod validate;
 
 use std::io::Write;
-use std::path::{self, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use answer::plan::{Against, Planned, export, plan, tables};
 use clap::Args;
@@ -160,11 +160,7 @@ impl Keys {
             sequence: self.sequence,
             machines: self.machine.clone(),
             devices: self.devices.clone(),
-            // Files of a question are relative to it, those of flags to where the program runs.
-            network: self
-                .network
-                .as_ref()
-                .map(|file| path::absolute(file).unwrap_or_else(|_| file.clone())),
+            network: self.network.clone(),
         }
     }
 }
