@@ -152,7 +152,11 @@ impl OwnNetwork {
         let errors = |of| self.errors(of).map(format::percent).join(", ");
         let [least, most] = self.rates.map(|rate| format::three_digits(rate / 1e9));
         format!(
-            "A network of their own: of the {} steps of dense models with Megatron-LM in ccl-bench, on nodes of four as their\n             tables have them, the rate of rings over nodes is fitted to half of the configurations, and the other half is\n             predicted; the median of five shuffles (seeds 0 to 4). Halves give {least} to {most} GB/s a device. Errors (median,\n             mean, largest): {} with the machine's file; {} with ring held out;\n             {} with ring and shared-ring held out.",
+            "A network of their own: of the {} steps of dense models with Megatron-LM in ccl-bench, on nodes of four as their\n\
+             tables have them, the rate of rings over nodes is fitted to half of the configurations, and the other half is\n\
+             predicted; the median of five shuffles (seeds 0 to 4). Halves give {least} to {most} GB/s a device. Errors (median,\n\
+             mean, largest): {} with the machine's file; {} with ring held out;\n\
+             {} with ring and shared-ring held out.",
             self.rows.len(),
             errors(|row| row.built_in),
             errors(|row| row.by_ring),
