@@ -49,6 +49,8 @@ fn rates_are_those_of_the_log_and_the_rest_is_named() {
             .unwrap()
             .contains("with the network of the machine's file")
     );
+    let unmeasured = json(&format!("{MODEL} --devices 16"));
+    assert!(unmeasured["network"].as_str().unwrap().contains("stays the fastest of these plans"));
     let text = stdout(&plan(&format!("{MODEL} --devices 16 --network {LOG}")));
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for said in [
