@@ -61,7 +61,7 @@ impl InputKind {
     pub fn of(text: &str) -> Option<Self> {
         let json = python_json::as_json(text);
         if json.trim_start().starts_with(['{', '['])
-            && let Ok(value) = serde_json::from_str(&json)
+            && let Some(value) = first_json(&json)
         {
             return Self::of_json(&value);
         }
@@ -85,10 +85,13 @@ impl InputKind {
         let kinds = [
             (Self::ModelConfig, ["model_type", "hidden_size", "num_hidden_layers", "n_embd"]),
             (Self::Timeline, ["steps", "costs", "placement", "order"]),
-            (Self::Trace, ["traceEvents"; 4]),
+            (Self::Trace, ["traceEvents", "resourceSpans", "parent_id", "NvtxEvent"]),
         ];
+        // The texts of a report of Nsight Systems.
+        let has_texts = value.pointer("/data/0").is_some_and(Value::is_string);
         let known = kinds.into_iter().find(|(_, keys)| keys.iter().any(|key| has(key)));
-        known.map(|(kind, _)| kind).or(value.is_array().then_some(Self::Trace))
+        let is_trace = value.is_array() || has_texts;
+        known.map(|(kind, _)| kind).or(is_trace.then_some(Self::Trace))
     }
 
     /// Whether a file of this kind is known by its keys.
@@ -149,6 +152,12 @@ impl InputKind {
     }
 }
 
+/// The value that `text` is, or its first line.
+fn first_json(text: &str) -> Option<Value> {
+    let line = || text.trim_start().lines().next().unwrap_or_default();
+    serde_json::from_str(text).or_else(|_| serde_json::from_str(line())).ok()
+}
+
 fn files() -> impl DoubleEndedIterator<Item = &'static QuestionFile> {
     QUESTIONS.iter().filter_map(|kind| kind.file.as_ref())
 }
@@ -191,6 +200,20 @@ mod tests {
     fn a_config_as_python_writes_it_is_one() {
         let config = "{\"hidden_size\": 4096, \"limit\": [Infinity, NaN]}";
         assert_eq!(InputKind::of(config), Some(InputKind::ModelConfig));
+    }
+
+    #[test]
+    fn spans_and_reports_are_traces_by_their_first_line() {
+        let lines = [
+            "{\"resourceSpans\": []}",
+            "{\"name\": \"megatron.train\", \"parent_id\": null}",
+            "{\"data\": [\"cudaLaunchKernel\"]}",
+        ];
+        for line in lines {
+            assert_eq!(InputKind::of(line), Some(InputKind::Trace), "{line}");
+            assert_eq!(InputKind::of(&format!("{line}\n{{}}\n")), Some(InputKind::Trace), "{line}");
+        }
+        assert_eq!(InputKind::of("{\"data\": [1]}\n{}"), None);
     }
 
     #[test]

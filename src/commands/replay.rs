@@ -21,6 +21,8 @@ Examples:
   debubble replay trace.parquet --schedule zb-h1,zb-2p --backward-split 0.6
   debubble replay megatron.json --warmup-steps 1
   debubble replay rank0.json rank1.json rank2.json rank3.json
+  debubble replay spans.jsonl
+  debubble replay report.jsonl
   debubble export --format chrome --schedule 1f1b --stages 4 --microbatches 8 \\
     --forward 1ms --backward-input 1ms --backward-weight 1ms > run.json; debubble replay run.json
 
@@ -32,7 +34,9 @@ thread. Or, as Megatron-style tracers write them, events forward and backward wi
 which E says microbatch, model_chunk, pp_rank and iteration. Or what torch.profiler saw of the
 actions of torch.distributed.pipelining (PP:3F12 and the like), one file for each rank. Where
 nothing names passes, as in Megatron-LM, those of 1F1B and interleaved 1F1B are inferred from
-autograd and the sends between ranks. Each file may be compressed with gzip.
+autograd and the sends between ranks. Or spans of OpenTelemetry that Megatron-LM exports, as OTLP in JSON (one object,
+or one a line, as the collector writes them) or from the console exporter. Or a report of Nsight Systems, from `nsys
+export --type jsonlines`, whose NVTX ranges name passes as torch does. Each file may be compressed with gzip.
 
 A step lasts from the start of the first operation of any rank to the end of the last operation of any rank. In
 the prediction all ranks begin together, and an operation starts when its dependencies are met: the operations
@@ -48,7 +52,8 @@ the trace lacks.";
 #[derive(Args)]
 #[command(after_long_help = help::flow(EXAMPLES))]
 pub struct Replay {
-    /// Traces of the run, one or one for each rank: Parquet, trace events in JSON, or a timeline
+    /// Traces of the run, one or one for each rank: Parquet, trace events in JSON, spans of
+    /// OpenTelemetry, lines of Nsight Systems, or a timeline
     #[arg(value_name = "TRACE", required = true)]
     traces: Vec<PathBuf>,
     /// Print one JSON object instead of tables

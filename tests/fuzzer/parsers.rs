@@ -88,6 +88,8 @@ pub(super) const PARSERS: &[Parser] = &[
     text("trace-json", trace),
     binary("trace-gzip", compressed_trace),
     text("traces-torch", traces_of_ranks),
+    text("trace-spans", trace),
+    text("trace-nsys", trace),
     text("timeline", timeline),
     text("baseline", baseline),
     binary("journal", journal),

@@ -93,6 +93,7 @@ mod search_simulated;
 mod sharding;
 mod shown;
 mod simulation;
+mod spans;
 mod sweep;
 #[cfg(feature = "parquet")]
 mod sweep_files;

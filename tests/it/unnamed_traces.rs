@@ -173,7 +173,7 @@ fn compressed_files_are_read_within_bounds() {
 fn traces_of_other_kinds_are_refused_with_a_cure() {
     refused(
         &replay_bytes(b"SQLite format 3\0...."),
-        &["nsys", "record the run with torch.profiler"],
+        &["an SQLite database", "`nsys export --type jsonlines REPORT.nsys-rep`"],
     );
     let node = |name: &str, id: u64| json!({"id": id, "name": name, "ctrl_deps": 1, "attrs": [{"name": "scope", "value": 7}]});
     let nodes = [node("aten::mm", 3), node("PP:0F0", 4)];

@@ -17,6 +17,12 @@ pub enum Place {
     Row(usize),
     /// An element of `traceEvents`, from 0.
     Event(usize),
+    /// A line of a file, from 1.
+    Line(usize),
+    /// A span of a file, from 0.
+    Span(usize),
+    /// The resource of a span.
+    Resource,
     /// An element of the `nodes` of an execution trace, from 0.
     Node(usize),
     /// The fields besides `traceEvents`.
@@ -28,6 +34,9 @@ impl fmt::Display for Place {
         match self {
             Self::Row(row) => write!(f, "row {row}"),
             Self::Event(event) => write!(f, "event {event}"),
+            Self::Line(line) => write!(f, "line {line}"),
+            Self::Span(span) => write!(f, "span {span}"),
+            Self::Resource => f.write_str("the resource of its spans"),
             Self::Node(node) => write!(f, "node {node}"),
             Self::Head => f.write_str("next to its events"),
         }
@@ -39,7 +48,8 @@ impl fmt::Display for Place {
 pub enum TraceError {
     /// Neither Parquet nor JSON.
     #[error(
-        "it is not a trace: neither a Parquet file nor trace events in JSON (`debubble replay --help` lists what is read)"
+        "it is not a trace: neither a Parquet file nor trace events in JSON, nor spans of OpenTelemetry or lines of \
+         Nsight Systems (`debubble replay --help` lists what is read)"
     )]
     NotATrace,
     /// A Parquet file, given to a build that reads none.
@@ -78,6 +88,19 @@ pub enum TraceError {
     /// JSON that is none, or no trace events.
     #[error("it cannot be read as trace events: {0}")]
     Json(#[from] serde_json::Error),
+    /// A line of a file of lines that cannot be read.
+    #[error("line {line}: {why}: cut the file at whole lines")]
+    Line {
+        /// From 1.
+        line: usize,
+        why: String,
+    },
+    /// A report of Nsight Systems that is not read.
+    #[error(transparent)]
+    Nsys(#[from] crate::nsys::NsysFault),
+    /// Spans of OpenTelemetry that are not the steps of a pipeline.
+    #[error(transparent)]
+    Spans(#[from] crate::spans::SpanFault),
     /// More operations than are taken.
     #[error("it has {rows} operations: {}", limit(*.most))]
     TooMany {
@@ -230,8 +253,8 @@ pub enum TraceError {
     Execution,
     /// A database.
     #[error(
-        "it is an SQLite database, as nsys exports them, and debubble reads no trace of Nsight Systems: \
-         record the run with torch.profiler or debubble.torch"
+        "it is an SQLite database, as nsys exports them: export the report as lines of JSON, with \
+         `nsys export --type jsonlines REPORT.nsys-rep`"
     )]
     Database,
     /// A compressed file that cannot be decompressed.
@@ -335,6 +358,16 @@ pub enum TraceError {
         /// An operation that cannot start.
         operation: String,
     },
+}
+
+impl TraceError {
+    /// The error of an object of `content` that begins at byte `begin`, by its line in the file.
+    pub(crate) fn of_line(content: &[u8], begin: usize, error: &serde_json::Error) -> Self {
+        let before = content[..begin].iter().filter(|byte| **byte == b'\n').count();
+        let text = error.to_string();
+        let why = text.split(" at line ").next().unwrap_or_default().to_owned();
+        Self::Line { line: before + error.line().max(1), why }
+    }
 }
 
 /// The meaning of a deadlock for the times of a trace: passes that ran cannot have waited for each

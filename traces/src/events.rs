@@ -4,11 +4,13 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use pipeline::Nanos;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, de};
 use serde_json::Value;
 
 use crate::error::{Place, TraceError};
+use crate::numbers::MICROSECOND;
 
 /// The fields of an event that are read; the rest are ignored.
 #[derive(Deserialize)]
@@ -233,6 +235,16 @@ impl<'a> Event<'a> {
         let (ts, dur) = (Some(ts), Some(dur));
         Self { ph, name, cat, ts, dur, pid: None, tid: None, args: None }
     }
+
+    /// What a program named, on the host or as the device ran it.
+    #[allow(clippy::cast_precision_loss)] // A microsecond of a run has a decimal point.
+    pub(crate) fn named(name: &'a str, on_device: bool, start: Nanos, end: Nanos) -> Self {
+        let of = |nanos: u64| Value::from(nanos as f64 / MICROSECOND);
+        let length = end.0.saturating_sub(start.0);
+        let event = Self::annotation(Some(Cow::Borrowed(name)), of(start.0), of(length));
+        let cat = if on_device { "gpu_user_annotation" } else { "user_annotation" };
+        Self { cat: Some(Cow::Borrowed(cat)), ..event }
+    }
 }
 
 /// Appends `one` to `list`, unless there is no memory for `rows` in all.
@@ -240,6 +252,12 @@ pub(crate) fn keep<T>(list: &mut Vec<T>, one: T, rows: usize) -> Result<(), Trac
     list.try_reserve(1).map_err(|_| TraceError::NoMemory { rows })?;
     list.push(one);
     Ok(())
+}
+
+/// A whole number of a profiler, which writes some as text.
+pub(crate) fn number(value: Option<&Value>) -> Option<i64> {
+    let value = value?;
+    value.as_i64().or_else(|| value.as_str()?.trim().parse().ok())
 }
 
 /// A whole number, if there is a value.

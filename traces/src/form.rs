@@ -13,6 +13,10 @@ pub enum Form {
     Megatron,
     /// A trace of `torch.profiler`, one file for each rank.
     Torch,
+    /// A report of Nsight Systems, as lines of JSON.
+    Nsys,
+    /// Spans of OpenTelemetry that Megatron-LM exports.
+    Spans,
     /// A timeline that debubble recorded or simulated.
     Timeline,
 }
@@ -24,6 +28,8 @@ impl fmt::Display for Form {
             Self::Events => "a trace of complete events",
             Self::Megatron => "a Megatron-style trace of events that begin and end",
             Self::Torch => "a trace of torch.profiler",
+            Self::Nsys => "a report of Nsight Systems",
+            Self::Spans => "spans of OpenTelemetry",
             Self::Timeline => "a timeline of debubble",
         })
     }

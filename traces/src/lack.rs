@@ -39,6 +39,10 @@ pub enum Lack {
     },
     /// Which stage a rank is: each is taken for the stage of its number.
     Stages,
+    /// Most sends and receives of a trace of spans.
+    Between,
+    /// Times on the device: those of the host are taken.
+    DeviceTimes,
     /// Names of passes: what each is follows from autograd and from the sends between ranks.
     Names,
     /// Arrivals of values that passes waited for: passes are taken to begin when what they need was
@@ -67,6 +71,14 @@ impl fmt::Display for Lack {
                 write!(f, "{given} of the {world} ranks of the run, which hold all its stages")
             }
             Self::Stages => f.write_str("no stages: rank r is taken for stage r"),
+            Self::Between => f.write_str(
+                "no sends and receives in most of a step: the time between two passes of a rank is its own, \
+                 unless the second one waited for a value",
+            ),
+            Self::DeviceTimes => f.write_str(
+                "no times on a GPU: spans are those of the host, which goes on while its kernels run; passes \
+                 look shorter and hops longer than they are",
+            ),
             Self::Names => f.write_str(
                 "no names of passes: F and B are inferred from autograd, chunks and microbatches \
                  from the sends between ranks",

@@ -1,7 +1,7 @@
 //! Reads the operations of a real training run and predicts its steps from their durations.
 //!
-//! A trace, [`read`] from Parquet or from trace events (Chrome, Perfetto, Megatron, `torch.profiler`),
-//! is a list of [`Operation`]s; [`Reader`] takes the files of several ranks. [`Run::new`] finds out
+//! A trace, [`read`] from Parquet, from trace events (Chrome, Perfetto, Megatron, `torch.profiler`), from spans of
+//! OpenTelemetry or from lines of Nsight Systems, is a list of [`Operation`]s; [`Reader`] takes the files of several ranks. [`Run::new`] finds out
 //! which operation waited for which, and keeps only that and how long each took by itself; from these
 //! [`Run::predict`] times the steps again, with the measured durations or with other [`Times`]. No
 //! file is opened in here.
@@ -39,12 +39,14 @@ mod hops;
 mod lack;
 mod megatron;
 mod not_inferred;
+mod nsys;
 mod numbers;
 mod operation;
 #[cfg_attr(not(feature = "parquet"), path = "no_parquet.rs")]
 mod parquet;
 mod reader;
 mod run;
+mod spans;
 mod times;
 mod torch;
 mod torch_ranks;
@@ -57,10 +59,12 @@ pub use form::Form;
 pub use gzip::unpacked;
 pub use hops::LinkHops;
 pub use lack::Lack;
+pub use nsys::NsysFault;
 pub use operation::{BYTES_PER_OPERATION, Direction, MAX_OPERATIONS, OpType, Operation, Side};
 pub use parquet::whole_numbers;
 pub use reader::{Reader, Sends, Trace};
 pub use run::{Run, Step};
+pub use spans::SpanFault;
 pub use times::{Medians, Times};
 
 /// Reads a trace of one file: Parquet if it begins like a Parquet file, trace events if it begins
@@ -83,6 +87,8 @@ pub use times::{Medians, Times};
 /// actions of `torch.distributed.pipelining`, as in `PP:3F12`, it is what `torch.profiler` saw of one
 /// rank. Where none names them, the passes of 1F1B and interleaved 1F1B are inferred from
 /// autograd and the sends between ranks.
+///
+/// Spans of OpenTelemetry that Megatron-LM exports and lines that Nsight Systems exports are known by their first object.
 ///
 /// Each may be compressed with gzip.
 pub fn read(content: Vec<u8>) -> Result<Trace, TraceError> {

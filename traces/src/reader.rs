@@ -8,10 +8,12 @@ use crate::events::{Event, Sink, each, keep};
 use crate::form::Form;
 use crate::lack::{Lack, missing, without_cut_steps};
 use crate::megatron::Passes;
+use crate::nsys::NsysFault;
 use crate::operation::{BYTES_PER_OPERATION, MAX_OPERATIONS, Operation};
+use crate::spans::{self, Spans};
 use crate::torch::Rank;
 use crate::unnamed::{self, Observed};
-use crate::{chrome, gzip, parquet, torch_ranks};
+use crate::{chrome, gzip, nsys, parquet, torch_ranks};
 
 /// How the send of a value that has no operation of its own holds up the rank that sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,6 +76,7 @@ pub struct Reader {
     ranks: Vec<Rank>,
     /// Ranks that name no passes.
     observed: Vec<Observed>,
+    spans: Spans,
     lacks: Vec<Lack>,
     skipped: usize,
 }
@@ -91,13 +94,14 @@ impl Reader {
             operations: Vec::new(),
             ranks: Vec::new(),
             observed: Vec::new(),
+            spans: Spans::default(),
             lacks: Vec::new(),
             skipped: 0,
         }
     }
 
-    /// Takes a file: Parquet if it begins like a Parquet file, trace events if it begins like JSON;
-    /// either may be compressed with gzip.
+    /// Takes a file: Parquet if it begins like a Parquet file, spans or lines of Nsight Systems by their first object,
+    /// other JSON as trace events; each may be compressed with gzip.
     pub fn add(&mut self, content: Vec<u8>) -> Result<(), TraceError> {
         let content = match gzip::unpacked(&content, self.memory)? {
             Cow::Owned(unpacked) => unpacked,
@@ -111,6 +115,21 @@ impl Reader {
                 let operations = parquet::read(content, self.room())?;
                 self.operations.extend(operations);
                 Ok(())
+            }
+            _ if nsys::is_one(&content) => {
+                if self.form == Some(Form::Nsys) {
+                    return Err(NsysFault::Several.into());
+                }
+                self.expect(Form::Nsys)?;
+                let (ranks, skipped) = nsys::read(&content, self.room())?;
+                self.skipped += skipped;
+                self.ranks.extend(ranks);
+                Ok(())
+            }
+            _ if spans::is_one(&content) => {
+                self.expect(Form::Spans)?;
+                let most = self.room() + self.spans.len();
+                spans::read(&content, &mut self.spans, most)
             }
             Some(b'{' | b'[') => self.add_events(&content),
             _ => Err(TraceError::NotATrace),
@@ -151,7 +170,7 @@ impl Reader {
     fn room(&self) -> usize {
         let ranks: usize = self.ranks.iter().map(Rank::len).sum();
         let observed: usize = self.observed.iter().map(Observed::len).sum();
-        self.most.saturating_sub(self.operations.len() + ranks + observed)
+        self.most.saturating_sub(self.operations.len() + ranks + observed + self.spans.len())
     }
 
     fn expect(&mut self, found: Form) -> Result<(), TraceError> {
@@ -163,9 +182,10 @@ impl Reader {
 
     /// The trace that the files are together.
     pub fn finish(self) -> Result<Trace, TraceError> {
-        let Self { form, mut operations, ranks, observed, mut lacks, skipped, .. } = self;
+        let Self { form, mut operations, ranks, observed, spans, mut lacks, mut skipped, .. } =
+            self;
         let form = form.ok_or(TraceError::Nothing { skipped })?;
-        if form == Form::Torch {
+        if matches!(form, Form::Torch | Form::Nsys) {
             let (of_ranks, of_torch) = match (ranks.is_empty(), observed.is_empty()) {
                 (true, _) => unnamed::operations(observed)?,
                 (false, true) => torch_ranks::operations(ranks)?,
@@ -174,7 +194,13 @@ impl Reader {
             operations = of_ranks;
             lacks.extend(of_torch);
         }
-        if matches!(form, Form::Torch | Form::Megatron) {
+        if form == Form::Spans {
+            skipped += spans.skipped();
+            let (of_spans, more) = spans::operations(spans)?;
+            operations = of_spans;
+            lacks.extend(more);
+        }
+        if matches!(form, Form::Torch | Form::Nsys | Form::Megatron) {
             let cut;
             (operations, cut) = without_cut_steps(operations);
             lacks.extend(cut);

@@ -260,6 +260,11 @@ impl Rank {
     }
 }
 
+/// Whether `name` is that of a pass.
+pub(crate) fn names_pass(name: &str) -> bool {
+    matches!(kind_of(name), EventKind::Passes(_))
+}
+
 /// Reads a name.
 fn kind_of(name: &str) -> EventKind {
     let of_step = name.strip_prefix("ProfilerStep#").and_then(|number| number.parse().ok());

@@ -22,7 +22,7 @@ use pipeline::Nanos;
 
 use self::messages::Message;
 use crate::error::{Place, TraceError};
-use crate::events::{Args, Event, Head, decimal, keep};
+use crate::events::{Args, Event, Head, decimal, keep, number};
 use crate::numbers::{LATEST, LONGEST, MICROSECOND, nanos};
 use crate::torch::Origin;
 
@@ -159,10 +159,4 @@ fn span(event: &Event<'_>, at: Place) -> Result<Span, TraceError> {
     let length = decimal(event.dur.as_ref(), at, "dur")?;
     let length = nanos(length, MICROSECOND, LONGEST, at, "dur")?;
     Ok(Span { start, end: Nanos(start.0 + length.0) })
-}
-
-/// A whole number of a profiler, which writes some as text.
-fn number(value: Option<&serde_json::Value>) -> Option<i64> {
-    let value = value?;
-    value.as_i64().or_else(|| value.as_str()?.trim().parse().ok())
 }
