@@ -7,11 +7,9 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt;
 
 use pipeline::Nanos;
-use serde::de::{Deserializer, SeqAccess, Visitor};
-use serde::{Deserialize, de};
+use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
@@ -23,7 +21,7 @@ use crate::torch::Rank;
 /// The most bytes of a line, but for that of the table.
 const MAX_LINE: usize = 1 << 20;
 /// The most texts of a table.
-const MAX_TEXTS: usize = 1 << 22;
+const MAX_TEXTS: usize = 1 << 20;
 /// The most bytes of the name of a pass.
 const MAX_NAME: usize = 80;
 /// Keys of the events that are read.
@@ -90,44 +88,9 @@ impl Text {
     }
 }
 
-/// The texts of a table; none if they are too many.
-struct Table(Option<Vec<Text>>);
-
-impl<'de> Deserialize<'de> for Table {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Texts)
-    }
-}
-
-struct Texts;
-
-impl<'de> Visitor<'de> for Texts {
-    type Value = Table;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of texts")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<Table, A::Error> {
-        let mut texts = Vec::new();
-        let mut is_full = false;
-        while let Some(text) = all.next_element::<Cow<'de, str>>()? {
-            is_full |= texts.len() == MAX_TEXTS || texts.try_reserve(1).is_err();
-            if !is_full {
-                texts.push(Text::of(&text));
-            }
-        }
-        Ok(Table((!is_full).then_some(texts)))
-    }
-
-    fn visit_unit<E: de::Error>(self) -> Result<Table, E> {
-        Ok(Table(Some(Vec::new())))
-    }
-}
-
 #[derive(Deserialize)]
 struct Line<'a> {
-    data: Option<Table>,
+    data: Option<Vec<String>>,
     #[serde(rename = "NvtxEvent", borrow)]
     range: Option<Range<'a>>,
     #[serde(rename = "TraceProcessEvent")]
@@ -227,6 +190,12 @@ pub(crate) fn read(content: &[u8], most: usize) -> Result<(Vec<Rank>, usize), Tr
         if text.len() > MAX_LINE && !is_table(text) {
             return Err(NsysFault::LongLine { line: row, bytes: text.len() }.into());
         }
+        // A text has two quotation marks.
+        if text.len() > MAX_LINE
+            && text.iter().filter(|byte| **byte == b'"').count() / 2 > MAX_TEXTS
+        {
+            return Err(NsysFault::ManyTexts { line: row }.into());
+        }
         let line: Line<'_> = serde_json::from_slice(text)
             .map_err(|error| TraceError::of_line(content, at, &error))?;
         report.take(line, row)?;
@@ -245,8 +214,8 @@ pub(crate) fn read(content: &[u8], most: usize) -> Result<(Vec<Rank>, usize), Tr
 impl Report {
     fn take(&mut self, line: Line<'_>, at: usize) -> Result<(), TraceError> {
         let Line { data, range, call, work } = line;
-        if let Some(Table(texts)) = data {
-            self.texts = texts.ok_or(NsysFault::ManyTexts { line: at })?;
+        if let Some(texts) = data {
+            self.texts = texts.iter().map(|text| Text::of(text)).collect();
         }
         match (range, call, work) {
             (Some(range), ..) => self.range(&range, at),

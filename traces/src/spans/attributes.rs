@@ -7,7 +7,7 @@ use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, de};
 use serde_json::Value;
 
-use super::Process;
+use super::{Process, Sizes};
 use crate::error::{Place, TraceError};
 use crate::events::number;
 use crate::numbers::count;
@@ -57,13 +57,13 @@ impl Attributes {
     /// The rank and its process, of whose resource these are the attributes.
     pub(super) fn process(&self) -> Result<(u32, Process), TraceError> {
         let of = |value, column| self.needed(value, column, Place::Resource);
-        let process = Process {
+        let sizes = Sizes {
             world: of(self.world, "dl.world_size")?,
             stages: of(self.stages, "dl.pipeline_parallel.size")?,
             replicas: of(self.replicas, "dl.data_parallel.size")?,
-            run: self.run.clone().unwrap_or_default(),
-            has_gpu: self.has_gpu,
         };
+        let process =
+            Process { sizes, run: self.run.clone().unwrap_or_default(), has_gpu: self.has_gpu };
         Ok((self.needed(self.rank, "dl.rank", Place::Resource)?, process))
     }
 }

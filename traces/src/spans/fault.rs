@@ -43,9 +43,9 @@ pub enum SpanFault {
     StepTwice { rank: u32, step: u64 },
     /// No step with all its passes on all ranks.
     #[error(
-        "no step has all its passes on all ranks: rank {rank} has {forwards} forward and {backwards} \
-         backward passes of {microbatches} microbatches in step {step}; a full queue drops spans: raise \
-         OTEL_BSP_MAX_QUEUE_SIZE"
+        "no step has all its passes on all ranks, the same number on each: rank {rank} has {forwards} forward and \
+         {backwards} backward passes of {microbatches} microbatches in step {step}; a full queue drops spans: \
+         raise OTEL_BSP_MAX_QUEUE_SIZE"
     )]
     NoWholeStep { rank: u32, step: u64, forwards: usize, backwards: usize, microbatches: u32 },
     /// An order of passes that Megatron-core does not run.

@@ -13,7 +13,7 @@ use super::Spans;
 use super::attributes::Attributes;
 use crate::error::{Place, TraceError};
 use crate::events::number;
-use crate::numbers::{LATEST, LONGEST, nanos};
+use crate::numbers::{LATEST, LONGEST, count, nanos};
 
 /// Bytes in which a file shows its form.
 const WINDOW: usize = 1 << 20;
@@ -24,26 +24,34 @@ const OTLP: [&[u8]; 3] = [b"resourceSpans", b"resourceLogs", b"resourceMetrics"]
 /// Whether `content` is of spans, by the first object in it.
 pub(crate) fn is_one(content: &[u8]) -> bool {
     let window = &content[..content.len().min(WINDOW)];
-    let Some(at) = object(window, 0).filter(|_| !content.trim_ascii_start().starts_with(b"["))
-    else {
-        return false;
-    };
-    let inner = content[at + 1..].trim_ascii_start();
-    let key = inner.strip_prefix(b"\"").and_then(|rest| rest.split(|byte| *byte == b'"').next());
-    let head = &inner[..inner.len().min(HEAD)];
-    let has = |word: &[u8]| head.windows(word.len()).any(|part| part == word);
-    match key {
-        Some(b"name") => has(b"\"context\"") && has(b"\"trace_id\""),
-        Some(key) => OTLP.contains(&key),
-        None => false,
-    }
+    let begin = object(window, 0).filter(|_| !content.trim_ascii_start().starts_with(b"["));
+    begin.is_some_and(|at| {
+        is_printed(&content[at..]) || OTLP.iter().any(|key| has_key(&content[at..], key))
+    })
 }
 
-/// Where the next object begins that stands at the begin of a line, from `at` on.
+/// Whether the first key of `object` is `key`.
+fn has_key(object: &[u8], key: &[u8]) -> bool {
+    let inner = object[1..].trim_ascii_start();
+    inner
+        .strip_prefix(b"\"")
+        .and_then(|rest| rest.strip_prefix(key))
+        .is_some_and(|rest| rest.starts_with(b"\""))
+}
+
+/// Whether `object` is a span of the console exporter.
+fn is_printed(object: &[u8]) -> bool {
+    let head = &object[..object.len().min(HEAD)];
+    let has = |word: &[u8]| head.windows(word.len()).any(|part| part == word);
+    has_key(object, b"name") && has(b"\"context\"") && has(b"\"trace_id\"")
+}
+
+/// Where the next object with keys begins that stands at the begin of a line, from `at` on.
 fn object(content: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at += content.get(at..)?.iter().position(|byte| !byte.is_ascii_whitespace())?;
-        if content[at] == b'{' {
+        let inner = content[at..].strip_prefix(b"{").map(<[u8]>::trim_ascii_start);
+        if inner.is_some_and(|inner| inner.starts_with(b"\"")) {
             return Some(at);
         }
         at += content[at..].iter().position(|byte| *byte == b'\n')?;
@@ -56,11 +64,16 @@ pub(crate) fn read(content: &[u8], spans: &mut Spans, most: usize) -> Result<(),
     let mut at = 0;
     while let Some(begin) = object(content, at) {
         let mut json = serde_json::Deserializer::from_slice(&content[begin..]);
-        let level = Level { reading: &mut reading, depth: Depth::Document };
-        if let Err(error) = level.deserialize(&mut json) {
-            return Err(reading
-                .fault
-                .unwrap_or_else(|| TraceError::of_line(content, begin, &error)));
+        let done = match is_printed(&content[begin..]) {
+            true => RawSpan::deserialize(&mut json).and_then(|span| reading.printed(&span)),
+            false => {
+                let level = Level { reading: &mut reading, depth: Depth::Document };
+                level.deserialize(&mut json)
+            }
+        };
+        if let Err(error) = done {
+            let of_line = || TraceError::of_line(content, begin, &error);
+            return Err(reading.fault.unwrap_or_else(of_line));
         }
         at = begin + json.into_iter::<IgnoredAny>().byte_offset();
     }
@@ -86,20 +99,27 @@ impl Reading<'_> {
         })
     }
 
-    fn add(
-        &mut self,
-        name: &str,
-        said: &Attributes,
-        time: impl FnOnce(Place) -> Result<(Nanos, Nanos), TraceError>,
-    ) -> Result<(), TraceError> {
+    fn add(&mut self, span: &RawSpan<'_>) -> Result<(), TraceError> {
         let at = Place::Span(self.number);
         self.number += 1;
-        self.spans.take(name, said, at, || time(at))?;
+        let name = span.name.as_deref().unwrap_or_default();
+        self.spans.take(name, &span.attributes, at, || span.time(at))?;
         let most = self.most;
         match i64::try_from(self.spans.len()) {
             Ok(rows) if self.spans.len() > most => Err(TraceError::TooMany { rows, most }),
             _ => Ok(()),
         }
+    }
+
+    /// Takes a span of the console exporter, with its resource.
+    fn printed<E: de::Error>(&mut self, span: &RawSpan<'_>) -> Result<(), E> {
+        let first = self.spans.len();
+        let added = self.add(span);
+        self.kept(added)?;
+        let none = Attributes::default();
+        let resource = span.resource.as_ref().map_or(&none, |one| &one.attributes);
+        let taken = self.spans.resource(resource, first);
+        self.kept(taken)
     }
 }
 
@@ -131,25 +151,18 @@ struct Resource {
     attributes: Attributes,
 }
 
+/// A span of either form.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct RawSpan<'a> {
     #[serde(borrow)]
     name: Option<Cow<'a, str>>,
-    start_time_unix_nano: Option<Value>,
-    end_time_unix_nano: Option<Value>,
+    #[serde(alias = "startTimeUnixNano", alias = "start_time")]
+    start: Option<Value>,
+    #[serde(alias = "endTimeUnixNano", alias = "end_time")]
+    end: Option<Value>,
     #[serde(default)]
     attributes: Attributes,
-}
-
-/// The fields of a span of the console exporter.
-#[derive(Default)]
-struct Printed<'a> {
-    name: Option<Cow<'a, str>>,
-    start: Option<Value>,
-    end: Option<Value>,
-    attributes: Attributes,
-    resource: Option<Attributes>,
+    resource: Option<Resource>,
 }
 
 impl<'de> Visitor<'de> for Level<'_, '_> {
@@ -157,7 +170,7 @@ impl<'de> Visitor<'de> for Level<'_, '_> {
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.depth {
-            Depth::Document => "an object with resourceSpans, or a span",
+            Depth::Document => "an object with resourceSpans",
             Depth::Resource => "spans of a resource",
             Depth::Scope => "spans of a scope",
             Depth::Span => "spans",
@@ -172,12 +185,7 @@ impl<'de> Visitor<'de> for Level<'_, '_> {
         let Self { reading, depth } = self;
         if depth == Depth::Span {
             while let Some(span) = all.next_element::<RawSpan<'de>>()? {
-                let name = span.name.as_deref().unwrap_or_default();
-                let (start, end) = (span.start_time_unix_nano, span.end_time_unix_nano);
-                let added = reading.add(name, &span.attributes, |at| {
-                    let columns = ["startTimeUnixNano", "endTimeUnixNano"];
-                    time(number(start.as_ref()), number(end.as_ref()), columns, at)
-                });
+                let added = reading.add(&span);
                 reading.kept(added)?;
             }
             return Ok(());
@@ -189,18 +197,14 @@ impl<'de> Visitor<'de> for Level<'_, '_> {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
         let Self { reading, depth } = self;
         let first = reading.spans.len();
-        let mut printed = Printed::default();
+        let mut resource = Attributes::default();
         while let Some(key) = entries.next_key::<Cow<'de, str>>()? {
             let inner = match (depth, &*key) {
                 (Depth::Document, "resourceSpans") => Depth::Resource,
                 (Depth::Resource, "scopeSpans") => Depth::Scope,
                 (Depth::Scope, "spans") => Depth::Span,
-                (Depth::Document | Depth::Resource, "resource") => {
-                    printed.resource = Some(entries.next_value::<Resource>()?.attributes);
-                    continue;
-                }
-                (Depth::Document, _) => {
-                    printed.field(&key, &mut entries)?;
+                (Depth::Resource, "resource") => {
+                    resource = entries.next_value::<Resource>()?.attributes;
                     continue;
                 }
                 _ => {
@@ -210,12 +214,7 @@ impl<'de> Visitor<'de> for Level<'_, '_> {
             };
             entries.next_value_seed(Level { reading: &mut *reading, depth: inner })?;
         }
-        if let (Depth::Document, Some(name)) = (depth, &printed.name) {
-            let taken = reading.add(name, &printed.attributes, |at| printed.time(at));
-            reading.kept(taken)?;
-        }
-        if depth == Depth::Resource || printed.name.is_some() {
-            let resource = printed.resource.unwrap_or_default();
+        if depth == Depth::Resource {
             let taken = reading.spans.resource(&resource, first);
             reading.kept(taken)?;
         }
@@ -223,45 +222,27 @@ impl<'de> Visitor<'de> for Level<'_, '_> {
     }
 }
 
-impl<'de> Printed<'de> {
-    fn field<A: MapAccess<'de>>(&mut self, key: &str, entries: &mut A) -> Result<(), A::Error> {
-        match key {
-            "name" => self.name = Some(entries.next_value()?),
-            "start_time" => self.start = Some(entries.next_value()?),
-            "end_time" => self.end = Some(entries.next_value()?),
-            "attributes" => self.attributes = entries.next_value()?,
-            _ => drop(entries.next_value::<IgnoredAny>()?),
-        }
-        Ok(())
+impl RawSpan<'_> {
+    /// Start and end in nanoseconds since 1970, if they are in range.
+    fn time(&self, place: Place) -> Result<(Nanos, Nanos), TraceError> {
+        #[allow(clippy::cast_precision_loss)] // A limit.
+        let of = |value: &Option<Value>, column| {
+            let dated = || date(value.as_ref()?.as_str()?);
+            let time = number(value.as_ref()).or_else(dated);
+            let time = time.ok_or(TraceError::Absent { place, column })?;
+            nanos(time as f64, 1.0, LATEST, place, column)?;
+            count(time, place, column).map(Nanos)
+        };
+        let (start, end) = (of(&self.start, "start time")?, of(&self.end, "end time")?);
+        let Some(length) = end.0.checked_sub(start.0) else {
+            let value = end.0.to_string();
+            let why = "before its start";
+            return Err(TraceError::Value { place, column: "end time", value, why });
+        };
+        #[allow(clippy::cast_precision_loss)] // A limit.
+        nanos(length as f64, 1.0, LONGEST, place, "end time")?;
+        Ok((start, end))
     }
-
-    fn time(&self, at: Place) -> Result<(Nanos, Nanos), TraceError> {
-        let of = |value: &Option<Value>| date(value.as_ref()?.as_str()?);
-        time(of(&self.start), of(&self.end), ["start_time", "end_time"], at)
-    }
-}
-
-/// Start and end, if they are in range.
-fn time(
-    start: Option<i64>,
-    end: Option<i64>,
-    [first, second]: [&'static str; 2],
-    place: Place,
-) -> Result<(Nanos, Nanos), TraceError> {
-    #[allow(clippy::cast_precision_loss)] // A limit.
-    let of = |value: Option<i64>, column| {
-        let value = value.ok_or(TraceError::Absent { place, column })?;
-        nanos(value as f64, 1.0, LATEST, place, column)?;
-        Ok::<_, TraceError>((value, Nanos(u64::try_from(value).unwrap_or(0))))
-    };
-    let ((from, start), (to, end)) = (of(start, first)?, of(end, second)?);
-    if to < from {
-        let value = to.to_string();
-        return Err(TraceError::Value { place, column: second, value, why: "before its start" });
-    }
-    #[allow(clippy::cast_precision_loss)] // A limit.
-    nanos((to - from) as f64, 1.0, LONGEST, place, second)?;
-    Ok((start, end))
 }
 
 /// Nanoseconds since 1970 of a date such as `2026-08-17T21:55:57.123456Z`.

@@ -41,26 +41,17 @@ enum What {
     Reduction,
 }
 
-/// What a name says: today's names in front of those of Megatron-LM's guide.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Name {
-    Step,
-    Passes,
-    Pass(Kind),
-    Optimizer,
-    Reduction,
-}
-
-const NAMES: [(&str, Name); 9] = [
-    ("megatron.train.iteration", Name::Step),
-    ("megatron.train_step", Name::Step),
-    ("megatron.train.iteration.forward_backward", Name::Passes),
-    ("megatron.forward_backward", Name::Passes),
-    ("megatron.microbatch.forward", Name::Pass(Kind::F)),
-    ("megatron.microbatch.backward", Name::Pass(Kind::BW)),
-    ("megatron.train.iteration.optimizer", Name::Optimizer),
-    ("megatron.optimizer_step", Name::Optimizer),
-    ("megatron.grad_sync.finish", Name::Reduction),
+/// What a name says, of a step without its number: today's names, and those of Megatron-LM's guide.
+const NAMES: [(&str, What); 9] = [
+    ("megatron.train.iteration", What::Step(0)),
+    ("megatron.train_step", What::Step(0)),
+    ("megatron.train.iteration.forward_backward", What::Passes(0)),
+    ("megatron.forward_backward", What::Passes(0)),
+    ("megatron.microbatch.forward", What::Pass(Kind::F)),
+    ("megatron.microbatch.backward", What::Pass(Kind::BW)),
+    ("megatron.train.iteration.optimizer", What::Optimizer),
+    ("megatron.optimizer_step", What::Optimizer),
+    ("megatron.grad_sync.finish", What::Reduction),
 ];
 
 /// A span of a rank, on the clock of Unix.
@@ -73,14 +64,20 @@ struct Span {
     rank: u32,
 }
 
-/// A process of the run, as the resource of its spans says it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Process {
+/// The numbers of ranks, pipelines and stages of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Sizes {
     world: u32,
     /// Stages of a pipeline.
     stages: u32,
     /// Pipelines that train on other data.
     replicas: u32,
+}
+
+/// A process of the run, as the resource of its spans says it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Process {
+    sizes: Sizes,
     /// The run, by its name.
     run: String,
     /// Whether it names a GPU.
@@ -90,13 +87,10 @@ struct Process {
 impl Process {
     /// Whether `other` is of the same run.
     fn agrees(&self, other: &Self) -> Result<(), SpanFault> {
-        let of = |one: &Self| (one.run.clone(), one.world, one.stages, one.replicas);
-        let (first, other) = (of(self), of(other));
-        if first == other {
-            Ok(())
-        } else {
-            Err(SpanFault::Runs { first: first.0, other: other.0 })
+        if self.sizes == other.sizes && self.run == other.run {
+            return Ok(());
         }
+        Err(SpanFault::Runs { first: self.run.clone(), other: other.run.clone() })
     }
 }
 
@@ -130,16 +124,16 @@ impl Spans {
         time: impl FnOnce() -> Result<(Nanos, Nanos), TraceError>,
     ) -> Result<(), TraceError> {
         let known = NAMES.into_iter().find(|(known, _)| *known == name);
-        let Some((_, name)) = known else {
+        let Some((_, what)) = known else {
             self.skipped += 1;
             return Ok(());
         };
-        let what = match name {
-            Name::Step => What::Step(said.needed(said.iteration, "megatron.iteration", at)?),
-            Name::Passes => What::Passes(said.needed(said.microbatches, "num_microbatches", at)?),
-            Name::Pass(kind) => What::Pass(kind),
-            Name::Optimizer => What::Optimizer,
-            Name::Reduction => What::Reduction,
+        let what = match what {
+            What::Step(_) => What::Step(said.needed(said.iteration, "megatron.iteration", at)?),
+            What::Passes(_) => {
+                What::Passes(said.needed(said.microbatches, "num_microbatches", at)?)
+            }
+            other => other,
         };
         let (start, end) = time()?;
         let rows = self.spans.len() + 1;

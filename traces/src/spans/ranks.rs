@@ -7,20 +7,12 @@ use pipeline::{Kind, Nanos};
 use super::between;
 use super::order::Order;
 use super::steps::{self, Step, Time};
-use super::{Process, Span, SpanFault, Spans};
+use super::{Process, Sizes, Span, SpanFault, Spans};
 use crate::error::{Place, TraceError};
 use crate::hops::median;
 use crate::lack::Lack;
 use crate::numbers::count;
 use crate::operation::{OpType, Operation};
-
-/// The numbers of ranks, pipelines and stages of a run.
-#[derive(Clone, Copy)]
-struct Sizes {
-    world: u32,
-    stages: u32,
-    replicas: u32,
-}
 
 /// How ranks are numbered.
 #[derive(Clone, Copy)]
@@ -98,14 +90,14 @@ fn sizes(processes: &BTreeMap<u32, Process>, skipped: usize) -> Result<Sizes, Tr
         return Err(SpanFault::NoPasses { skipped }.into());
     };
     processes.values().try_for_each(|one| first.agrees(one))?;
-    let &Process { world, stages, replicas, .. } = first;
+    let sizes @ Sizes { world, stages, replicas } = first.sizes;
     let parts = u64::from(stages) * u64::from(replicas);
     if parts == 0 || u64::from(world) % parts != 0 || world == 0 {
         return Err(SpanFault::Sizes { world, replicas, stages }.into());
     }
     count::<u16>(stages.into(), Place::Resource, "dl.pipeline_parallel.size")?;
     match processes.last_key_value() {
-        Some((rank, _)) if *rank < world => Ok(Sizes { world, stages, replicas }),
+        Some((rank, _)) if *rank < world => Ok(sizes),
         _ => Err(SpanFault::Sizes { world, replicas, stages }.into()),
     }
 }

@@ -10,6 +10,7 @@ use super::{Span, SpanFault, What};
 pub(super) type Time = (Nanos, Nanos);
 
 /// The spans of a rank in a step.
+#[derive(Default)]
 pub(super) struct Step {
     pub(super) whole: Time,
     pub(super) microbatches: u32,
@@ -51,11 +52,7 @@ pub(super) fn of(rank: u32, mut spans: Vec<Span>) -> Result<BTreeMap<u64, Step>,
     let mut steps: Vec<(u64, Step)> = Vec::new();
     for one in &spans {
         if let What::Step(number) = one.what {
-            let whole = (one.start, one.end);
-            let lists = || Vec::new();
-            let [forwards, backwards, optimizer, reductions] = [lists(), lists(), lists(), lists()];
-            let microbatches = 0;
-            let step = Step { whole, microbatches, forwards, backwards, optimizer, reductions };
+            let step = Step { whole: (one.start, one.end), ..Step::default() };
             steps.push((number, step));
         }
     }

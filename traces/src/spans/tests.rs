@@ -201,6 +201,7 @@ fn console_spans_are_read_between_lines_of_a_program() {
     };
     let lines = [
         "using world size: 1".to_owned(),
+        "{'lm loss': 2.0}".to_owned(),
         line("megatron.microbatch.forward", [10, 20], json!({})),
         " [2026-08-17] iteration 1 | loss: 2".to_owned(),
         line("megatron.microbatch.backward", [25, 40], json!({})),
@@ -241,7 +242,7 @@ fn what_is_missing_is_named_with_its_cure() {
     let mut late = TWO.step(0, 2, "FFBB", 0);
     late[1]["endTimeUnixNano"] = json!("7");
     let late = refused(&[TWO.batch(0, &late)]);
-    assert!(late.contains("span 1: endTimeUnixNano is 7, which is before its start"), "{late}");
+    assert!(late.contains("span 1: end time is 7, which is before its start"), "{late}");
     let text = format!("{}\n{}", whole(0), &whole(1).to_string()[..300]);
     let error = crate::read(text.into_bytes()).expect_err("it is cut").to_string();
     assert!(error.starts_with("line 2: EOF") && error.contains("whole lines"), "{error}");
