@@ -48,8 +48,8 @@ impl fmt::Display for Place {
 pub enum TraceError {
     /// Neither Parquet nor JSON.
     #[error(
-        "it is not a trace: neither a Parquet file nor trace events in JSON, nor spans of OpenTelemetry or lines of \
-         Nsight Systems (`debubble replay --help` lists what is read)"
+        "it is not a trace: neither a Parquet file nor trace events in JSON (traceEvents), nor spans of OpenTelemetry \
+         (resourceSpans) or lines of Nsight Systems (NvtxEvent); `debubble replay --help` says what is read"
     )]
     NotATrace,
     /// A Parquet file, given to a build that reads none.

@@ -100,8 +100,9 @@ pub(crate) fn each(content: &[u8], sink: &mut dyn Sink) -> Result<Head, TraceErr
         true => Events { sink }.deserialize(&mut json)?,
         false => json.deserialize_map(Object { sink, head: &mut head })?,
     };
+    taken?;
     json.end()?;
-    taken.map(|()| head)
+    Ok(head)
 }
 
 /// An error of the trace, rather than of its JSON, is the inner one.
@@ -145,10 +146,10 @@ impl<'de> Visitor<'de> for Object<'_> {
                 _ => drop(entries.next_value::<IgnoredAny>()?),
             }
         }
-        match taken {
-            None if self.head.is_execution => Ok(nodes),
-            taken => taken.ok_or_else(|| de::Error::missing_field(EVENTS)),
-        }
+        Ok(match taken {
+            None if self.head.is_execution => nodes,
+            taken => taken.unwrap_or(Err(TraceError::NotATrace)),
+        })
     }
 }
 

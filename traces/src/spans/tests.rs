@@ -246,6 +246,8 @@ fn what_is_missing_is_named_with_its_cure() {
     let text = format!("{}\n{}", whole(0), &whole(1).to_string()[..300]);
     let error = crate::read(text.into_bytes()).expect_err("it is cut").to_string();
     assert!(error.starts_with("line 2: EOF") && error.contains("whole lines"), "{error}");
+    let other = crate::read(b"{\"spans\": []}\n{}\n".to_vec()).expect_err("it is of neither");
+    assert!(matches!(other, TraceError::NotATrace), "{other}");
     // A step that is cut at the end of the file is left out.
     let cut = [TWO.step(0, 2, "FFBB", 0), TWO.step(1, 2, "FFB", 1_000_000)].concat();
     let lacks = read(&[TWO.batch(0, &cut), whole(1)]).unwrap().lacks;
