@@ -61,6 +61,7 @@ pub(super) fn of(parser: &Parser) -> Vec<Vec<u8>> {
         "schedule" => files("tests/golden", ".txt"),
         "certificate" => files("tests/golden", ".cert"),
         "trace-parquet" => parquet_files(),
+        "trace-nsys" => files("tests/traces/nsys", ".jsonl"),
         "journal" => vec![journal()],
         "shard" => vec![shard()],
         "command-line" => command_lines(),
