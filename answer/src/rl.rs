@@ -1,6 +1,8 @@
 //! A step of reinforcement learning: its phases, where devices wait, and what levers would save.
 
+mod calibrated;
 mod levers;
+mod logged;
 mod memory;
 
 use fsdp::CostModel;
@@ -18,6 +20,7 @@ use question::{Diagnostic, format};
 use crate::plan::tables::unmeasured_step;
 
 pub use self::levers::LeverRow;
+pub use self::logged::{HeldOut, HeldStep, LoggedPhase, LoggedSteps};
 pub use self::memory::TrainingMemory;
 
 /// Published steps over their predictions, the least and the most: five steps of verl with a model of 7B on 16 to 128
@@ -130,8 +133,10 @@ pub struct RlAnswer {
     pub steps: u64,
     /// The mean step.
     pub step_ns: u64,
-    /// The shortest and the longest step that published steps over their predictions make of it.
-    pub step_range_ns: [u64; 2],
+    /// The shortest and the longest step that published steps over their predictions make of it, or the other steps of
+    /// a log over theirs; absent where the log has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step_range_ns: Option<[u64; 2]>,
     /// Whether steps were measured on devices of this generation.
     pub measured: bool,
     /// The memory of a device while the policy is trained; absent where the planner knows no such set-up.
@@ -145,6 +150,9 @@ pub struct RlAnswer {
     pub rollout: RolloutRow,
     /// The updates.
     pub update: UpdateRow,
+    /// The log that calibrates the phases, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log: Option<LoggedSteps>,
     /// The pipelines that train, if any do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pipelines: Option<PipelinesRow>,
@@ -194,6 +202,7 @@ fn phases(of: &Mean) -> Vec<PhaseRow> {
         ("update", of.update),
         ("update of the critic", of.critic),
         ("weights to engines", of.sync),
+        ("rest", of.rest),
     ];
     let row =
         |(phase, time)| PhaseRow { phase, time_ns: mean(time, of), share: share(time, of.time) };
@@ -237,7 +246,13 @@ fn written(cost: CostModel) -> Option<String> {
 
 /// Simulates the steps that `keys` ask for, and what levers would make of them.
 pub fn rl(context: &Context<'_>, keys: &RlKeys) -> Result<RlAnswer, Diagnostic> {
-    let question = asked(context, keys)?;
+    let calibrated = calibrated::by_log(context, keys)?;
+    let keys = calibrated.as_ref().map_or(keys, |of| &of.keys);
+    let ask = |keys: &RlKeys| match (&calibrated, asked(context, keys)?) {
+        (None, question) => Ok(question),
+        (Some(log), question) => Ok(log.of(question)),
+    };
+    let question = ask(keys)?;
     let levers = levers::of(keys, &question);
     let rounds = 1 + levers.len() as u64;
     let work = context.host().begin(question.steps.steps.saturating_mul(rounds), "steps");
@@ -262,7 +277,7 @@ pub fn rl(context: &Context<'_>, keys: &RlKeys) -> Result<RlAnswer, Diagnostic> 
         if context.stopped() {
             break;
         }
-        let ran = asked(context, &lever.keys).and_then(|asked| match memory(&asked)? {
+        let ran = ask(&lever.keys).and_then(|asked| match memory(&asked)? {
             Some(own) if may_fit && !own.may_fit => Err(Diagnostic::new(own.verdict)),
             _ => run(&asked),
         });
@@ -276,7 +291,10 @@ pub fn rl(context: &Context<'_>, keys: &RlKeys) -> Result<RlAnswer, Diagnostic> 
         placement: keys.placement.name(),
         steps: of.steps,
         step_ns: mean(of.time, &of),
-        step_range_ns: PUBLISHED.map(|times| times_as_long(mean(of.time, &of), times)),
+        step_range_ns: match &calibrated {
+            None => Some(PUBLISHED.map(|times| times_as_long(mean(of.time, &of), times))),
+            Some(log) => log.steps.range(mean(of.time, &of)),
+        },
         measured: device.starts_with(PUBLISHED_DEVICE) || measured::is_measured(device),
         machine: machine.name.clone(),
         training_memory,
@@ -285,6 +303,7 @@ pub fn rl(context: &Context<'_>, keys: &RlKeys) -> Result<RlAnswer, Diagnostic> 
         phases: phases(&of),
         rollout: RolloutRow::new(&question, &of),
         update: UpdateRow::new(&of),
+        log: calibrated.as_ref().map(|log| log.steps.clone()),
         pipelines: PipelinesRow::of(&question.steps.training.trainer),
         levers: levers::ranked(rows),
         cost: written(question.cost),
@@ -322,6 +341,10 @@ impl crate::Tabular for RlAnswer {
             .and_text("\n")
             .and_text(self.confidence())
             .and_text(self.in_words());
+        let sheet = match &self.log {
+            None => sheet,
+            Some(log) => sheet.and_text("\n").and(log.sheet()),
+        };
         let sheet = match self.levers.is_empty() {
             true => sheet,
             false => sheet.and_text("\n").and(levers::sheet(&self.levers)),
@@ -336,18 +359,23 @@ impl RlAnswer {
     fn headline(&self, devices: u64) -> String {
         let whole = |share: f64| format!("{:.0} %", 100.0 * share);
         let time = |nanos: u64| format::rounded_time(Nanos(nanos)).trim().to_owned();
-        let [low, high] = self.step_range_ns.map(time);
         let longest = self.phases.iter().max_by_key(|phase| phase.time_ns);
         let longest = longest.map_or_else(String::new, |PhaseRow { phase, share, .. }| {
             format!("; the {phase} takes {} of it", whole(*share))
         });
-        let step = format!(
-            "A step takes about {} on {devices} devices, {low} to {high} by the errors of five published steps{longest}.",
-            time(self.step_ns),
-        );
+        let [low, high] = self.step_range_ns.unwrap_or_default().map(time);
+        let step = match &self.log {
+            Some(log) => log.headline(),
+            None => format!(
+                "A step takes about {} on {devices} devices, {low} to {high} by the errors of five published \
+                 steps{longest}.",
+                time(self.step_ns),
+            ),
+        };
+        let calibrated = if self.log.is_some() { " of the calibrated step" } else { "" };
         match self.levers.first() {
             Some(LeverRow { lever, change, saved: Some(saved), .. }) if *saved > 0.0 => format!(
-                "{step}\nThe change that saves most is {lever} ({change}): {} of the time per response.",
+                "{step}\nThe change{calibrated} that saves most is {lever} ({change}): {} of the time per response.",
                 whole(*saved)
             ),
             Some(_) => format!("{step}\nNo change that was simulated saves time."),
@@ -357,7 +385,8 @@ impl RlAnswer {
 
     /// How far the step may be off, and whether the training fits.
     fn confidence(&self) -> String {
-        let [low, high] = self.step_range_ns.map(|step| format::rounded_time(Nanos(step)));
+        let range = self.step_range_ns.unwrap_or_default();
+        let [low, high] = range.map(|step| format::rounded_time(Nanos(step)));
         let [least, most] = PUBLISHED;
         let unmeasured = match self.measured {
             true => String::new(),
@@ -365,6 +394,9 @@ impl RlAnswer {
         };
         let memory = self.training_memory.as_ref();
         let memory = memory.map_or_else(String::new, |memory| format!("{}\n", memory.verdict));
+        if let Some(log) = &self.log {
+            return format!("{}{memory}", log.confidence());
+        }
         format!(
             "error: five published steps of verl on H20 took {least} to {most} times their predictions: {low} to {high} \
              here\n{unmeasured}{memory}"

@@ -1,5 +1,7 @@
 //! How long the samples are.
 
+mod fitted;
+
 use std::f64::consts::TAU;
 use std::sync::Arc;
 
@@ -10,6 +12,8 @@ use rand_xoshiro::rand_core::Rng;
 
 use crate::error::{FsdpError, count};
 use crate::packing::MAX_LENGTH;
+
+pub use self::fitted::Summary;
 
 /// A distribution of sample lengths in tokens, or a list of them.
 ///
@@ -25,6 +29,7 @@ enum Law {
     LongTail { least: u32, most: u32, tail: f64 },
     Drawn(Arc<[u32]>),
     InOrder(Arc<[u32]>),
+    Shuffled { lengths: Arc<[u32]>, most: u32 },
 }
 
 impl Lengths {
@@ -76,7 +81,8 @@ impl Lengths {
         match &self.0 {
             Law::Uniform { most, .. }
             | Law::LogNormal { most, .. }
-            | Law::LongTail { most, .. } => *most,
+            | Law::LongTail { most, .. }
+            | Law::Shuffled { most, .. } => *most,
             Law::Drawn(lengths) | Law::InOrder(lengths) => {
                 lengths.iter().copied().max().unwrap_or(1)
             }
@@ -94,6 +100,9 @@ impl Lengths {
             return (0..samples).map(|sample| lengths[(before + sample) % all]).collect();
         }
         let mut rng = stream(seed, minibatch);
+        if let Law::Shuffled { lengths, .. } = &self.0 {
+            return fitted::shuffled(lengths, &mut rng, samples);
+        }
         (0..samples).map(|_| self.one(&mut rng)).collect()
     }
 
@@ -113,7 +122,7 @@ impl Lengths {
                 let left = 1.0 - uniform * (1.0 - beyond);
                 whole(from * libm::pow(left, -1.0 / tail), *least, *most)
             }
-            Law::Drawn(lengths) | Law::InOrder(lengths) => {
+            Law::Drawn(lengths) | Law::InOrder(lengths) | Law::Shuffled { lengths, .. } => {
                 lengths[rng.random_range(0..lengths.len())]
             }
         }

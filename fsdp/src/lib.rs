@@ -43,7 +43,7 @@ mod work;
 
 pub use cost::CostModel;
 pub use error::FsdpError;
-pub use lengths::Lengths;
+pub use lengths::{Lengths, Summary};
 pub use links::{Buffers, Links, Nodes, PullLimit, Sharding};
 pub use packing::{MAX_DEVICES, MAX_LENGTH, MAX_SAMPLES, Method, Packing};
 pub use partition::equal_parts;

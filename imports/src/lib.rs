@@ -28,6 +28,7 @@ mod scripts_tests;
 mod shell;
 mod simulators;
 mod source;
+pub mod step_log;
 mod table;
 #[cfg(test)]
 mod tables_tests;

@@ -101,8 +101,8 @@ const MEDIAN: u32 = 4;
 const MOST_STEPS: usize = 10_000;
 /// The default medians of prompts and responses, in tokens.
 const MEDIANS: [u32; 2] = [150, 1000];
-/// The spread of lengths that is assumed.
-const SIGMA: [f64; 2] = [0.5, 0.9];
+/// The spread of the lengths of prompts and of responses that is assumed: sigma of a log-normal law.
+pub const SIGMA: [f64; 2] = [0.5, 0.9];
 
 /// A step of reinforcement learning that a script runs.
 pub struct Step {

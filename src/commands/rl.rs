@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use answer::rl::rl;
 use clap::Args;
 use draw::pictures::rl as pictures;
+use imports::step_log::StepLog;
 use imports::{Given, read_step};
-use question::Context;
 use question::keys::file::MAX_QUESTION;
 use question::keys::flags::Flags;
 use question::rl::RlKeys;
+use question::{Context, Diagnostic, quote};
 
 use super::forms::Forms;
 use super::import::variable;
@@ -37,6 +38,8 @@ Examples:
     debubble rl scenarios/rl/grpo-7b.toml --devices 16
   The step of a launch script of verl, with the lengths of its rollouts:
     debubble rl run_qwen2-7b.sh --machine h100 --response-lengths file:rollouts.jsonl:response_length
+  The same, calibrated by the log of its run:
+    debubble rl run_qwen2-7b.sh run.log --machine h100
   PPO with a critic and a reference model:
     debubble rl --model qwen2.5-1.5b --machine a100-80g --critic --reference --json
 
@@ -58,6 +61,9 @@ pub struct Rl {
     /// File of the question, with these keys, or a launch script of verl; flags override it
     #[arg(value_name = "QUESTION.toml|SCRIPT")]
     question: Option<PathBuf>,
+    /// Log of the run, as --log
+    #[arg(value_name = "LOG", conflicts_with = "log")]
+    run: Option<PathBuf>,
     #[command(flatten)]
     flags: Flags<RlKeys>,
     /// Value of a variable of the script or the environment, over its own; repeatable
@@ -72,11 +78,14 @@ impl Rl {
     pub fn run(self, out: &mut dyn Write) -> Result<Verdict, Error> {
         let host = Host::listening();
         let context = Context::new(&host);
+        let has_log = self.run.is_some() || self.flags.has("log");
+        let given = |key: &str| self.flags.has(key) || has_log && key.ends_with("-lengths");
         let file = match &self.question {
-            Some(path) => read(&context, path, (&self.flags, self.set))?,
+            Some(path) => read(&context, path, (&given, self.set))?,
             None => RlKeys::default(),
         };
         let keys = self.flags.over(file)?;
+        let keys = RlKeys { log: self.run.or(keys.log), ..keys };
         let answer = rl(&context, &keys)?;
         if answer.interrupted.is_some() {
             note("interrupted: over the steps and levers that were done by then, not over all");
@@ -85,21 +94,27 @@ impl Rl {
     }
 }
 
-/// The keys of the question or of the script `path`, whose `variables` may be given, with notes on what `flags` do not
-/// say otherwise.
+/// The keys of the question or of the script `path`, whose `variables` may be given, with notes on keys that are not
+/// `given` otherwise.
 fn read(
     context: &Context<'_>,
     path: &Path,
-    (flags, variables): (&Flags<RlKeys>, Vec<(String, String)>),
+    (said, variables): (&dyn Fn(&str) -> bool, Vec<(String, String)>),
 ) -> Result<RlKeys, Error> {
     let given = Given { variables: variables.into_iter().collect(), ..Given::default() };
     let bytes = match read_step(context, path, &given)? {
         Ok(step) => {
-            step.notes(|key| flags.has(key)).for_each(|text| note(&text));
+            step.notes(said).for_each(|text| note(&text));
             return Ok(step.keys);
         }
         Err(bytes) => bytes,
     };
+    if !StepLog::of(&String::from_utf8_lossy(&bytes)).steps.is_empty() {
+        let file = quote::path(path);
+        let message = format!("{file}: it is a log of steps, and does not say what its run asks");
+        let help = format!("name the question or the launch script in front: `debubble rl run.sh {file}`");
+        return Err(Diagnostic::new(message).with_help(help).into());
+    }
     let text = match String::from_utf8(bytes) {
         Ok(text) if text.len() as u64 <= MAX_QUESTION => text,
         // It says why it refuses the file.

@@ -2,6 +2,7 @@
 
 use pipeline::Nanos;
 
+use super::factors::Factors;
 use super::rollout::{Response, Rollout, RolloutRun};
 use super::training::{TrainedStep, Trainer, Training};
 use crate::error::{FsdpError, count};
@@ -47,6 +48,8 @@ pub struct Steps {
     pub beside: Beside,
     /// Number of steps that the mean is over.
     pub steps: u64,
+    /// What a measured run says of the phases, if there is one.
+    pub factors: Option<Factors>,
 }
 
 /// Sums over steps.
@@ -70,6 +73,8 @@ pub struct Mean {
     pub critic: u128,
     /// Weights to the engines, and devices that change between rollout and training.
     pub sync: u128,
+    /// Whatever else a measured step has.
+    pub rest: u128,
     /// From when nine of ten responses of a rollout were done to its end.
     pub tail: u128,
     /// What replicas waited for the slowest, of all together.
@@ -146,6 +151,10 @@ impl Steps {
             waiting.extend(&samples[trained..]);
             let samples = &samples[..trained];
             let training = self.training.run(samples, step)?;
+            let (rollout, training) = match self.factors {
+                None => (rollout, training),
+                Some(factors) => (factors.rollout(rollout), factors.training(training)),
+            };
             mean.add(self, &rollout, &training, samples)?;
             done();
         }
@@ -173,7 +182,8 @@ impl Mean {
             }
             Placement::Separate => (generation.max(training), u128::from(sync.0)),
         };
-        let step = both + sync;
+        let (sync, rest) = of.factors.map_or((sync, 0), |factors| factors.beside(sync));
+        let step = both + sync + rest;
         u64::try_from(step).map_err(|_| FsdpError::Overflow)?;
         let pico = u128::from(PICOSECONDS);
         self.steps += 1;
@@ -186,6 +196,7 @@ impl Mean {
         self.update += u128::from(trained.update.0);
         self.critic += u128::from(trained.critic.0);
         self.sync += sync;
+        self.rest += rest;
         self.tail += u128::from(rollout.tail) / pico;
         self.engine_idle += rollout.idle / pico;
         self.prefill += u128::from(rollout.prefill) / pico;

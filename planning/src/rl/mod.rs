@@ -124,6 +124,7 @@ impl Reader<'_> {
                 switch: self.keys.switch.unwrap_or_default(),
             },
             steps: self.keys.steps,
+            factors: None,
         };
         let updates = |error: FsdpError| match error {
             FsdpError::Updates { .. } => fault(&error)

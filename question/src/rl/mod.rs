@@ -50,6 +50,9 @@ keys! {
     steps: u64, label: "Steps", value: "N", default: Some("4");
     /// Seed of all lengths
     seed: u64, label: "Seed", value: "N", default: Some("0");
+    /// Log of the run that is asked about, of verl, slime or NeMo-RL: its lengths are taken, and its phases calibrate
+    /// those of the answer
+    log: Option<PathBuf>, label: "Log of the run", value: "LOG";
     /// Tensor-parallel devices of an engine
     tensor: u64, label: "Tensor parallelism of an engine", value: "N", heading: ROLLOUT, default: Some("1");
     /// Share of a device's memory that an engine has for weights, keys and values [default: 0.5; 0.9 on separate
@@ -138,6 +141,7 @@ impl RlKeys {
         keys.machine = keys.machine.map(|name| file::machine_beside(context, path, name));
         keys.model = keys.model.map(|name| file::beside(context, path, name));
         let folder = path.parent().unwrap_or(Path::new(""));
+        keys.log = keys.log.map(|name| folder.join(name));
         keys.prompt_lengths.file_in(folder);
         keys.response_lengths.file_in(folder);
         Ok(keys)

@@ -43,8 +43,7 @@ use rand::RngExt;
 pub use durations::NoisyDurations;
 pub use error::StragglerError;
 pub use jitter::Jitter;
-#[cfg(test)]
-pub(crate) use normal::quantile as normal_quantile;
+pub use normal::quantile as normal_quantile;
 pub use profile::Profile;
 
 use crate::timed::Timing;

@@ -7,7 +7,8 @@ const CENTRE: f64 = 0.425;
 /// The quantile of the standard normal distribution for a probability strictly between 0 and 1,
 /// good to about 1 in 10^16 (M. J. Wichura, Algorithm AS 241: The Percentage Points of the Normal
 /// Distribution, *Applied Statistics* 37, 1988, routine PPND16). Only sums, products, quotients and `libm`.
-pub(crate) fn quantile(probability: f64) -> f64 {
+#[must_use]
+pub fn quantile(probability: f64) -> f64 {
     let from_half = probability - 0.5;
     if from_half.abs() <= CENTRE {
         return from_half * ratio(&NEAR, CENTRE * CENTRE - from_half * from_half);
