@@ -955,6 +955,11 @@ class RlKeys(TypedDict, total=False):
     formulas].
     """
 
+    log: Name | None
+    """Log of the run that is asked about, of verl, slime or NeMo-RL: its lengths are taken, and its phases
+    calibrate those of the answer.
+    """
+
     log_prob_max_tokens: Whole | None
     """The same where log-probabilities are computed [default: as max-tokens]."""
 

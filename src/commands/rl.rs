@@ -112,7 +112,8 @@ fn read(
     if !StepLog::of(&String::from_utf8_lossy(&bytes)).steps.is_empty() {
         let file = quote::path(path);
         let message = format!("{file}: it is a log of steps, and does not say what its run asks");
-        let help = format!("name the question or the launch script in front: `debubble rl run.sh {file}`");
+        let help =
+            format!("name the question or the launch script in front: `debubble rl run.sh {file}`");
         return Err(Diagnostic::new(message).with_help(help).into());
     }
     let text = match String::from_utf8(bytes) {

@@ -141,7 +141,8 @@ impl Reader<'_> {
         if question.steps.placement == Placement::Separate
             || step.fact(Fact::Asynchronous).is_some()
         {
-            let message = "its rollout runs beside training, and its time of generation is the wait for it";
+            let message =
+                "its rollout runs beside training, and its time of generation is the wait for it";
             return Err(wrong(self.path, message)
                 .with_help("give the log of a run whose devices generate and train in turn"));
         }
@@ -290,7 +291,8 @@ impl Reader<'_> {
                     if phase.fact == Fact::Old {
                         let name = "old and reference log-probabilities";
                         rows.push(LoggedPhase::new(name, Some(of_both), both));
-                        let name = "old and reference log-probabilities apart: the log has their sum";
+                        let name =
+                            "old and reference log-probabilities apart: the log has their sum";
                         self.unknown.push(name.to_owned());
                     }
                 }
@@ -304,7 +306,8 @@ impl Reader<'_> {
                 None if own > 0 => {
                     *factor = if whole.is_some() { 0.0 } else { 1.0 };
                     rows.push(LoggedPhase::new(phase.name, Some(own), None));
-                    let place = if whole.is_some() { ", and is in another phase or the rest" } else { "" };
+                    let place =
+                        if whole.is_some() { ", and is in another phase or the rest" } else { "" };
                     self.unknown.push(format!(
                         "the time of {}: it has none of its own in the log{place}",
                         phase.name
@@ -323,8 +326,9 @@ impl Reader<'_> {
                     let message = format!(
                         "its phases take {phases:.1} s together and its step {whole:.1} s: they run in parallel"
                     );
-                    return Err(wrong(self.path, &message)
-                        .with_help("give the log of a run whose devices generate and train in turn"));
+                    return Err(wrong(self.path, &message).with_help(
+                        "give the log of a run whose devices generate and train in turn",
+                    ));
                 }
                 let rest = (whole - phases).max(0.0);
                 factors.rest = plan::nanos(rest);
@@ -342,10 +346,8 @@ impl Reader<'_> {
 
     /// That the log has a `phase` of so many seconds which the question does not ask for.
     fn not_asked(&self, phase: &Phase, seconds: f64) -> Diagnostic {
-        let message = format!(
-            "its steps have {} ({seconds:.1} s), and the question has none",
-            phase.name
-        );
+        let message =
+            format!("its steps have {} ({seconds:.1} s), and the question has none", phase.name);
         let help = match phase.key {
             Some("no-old-log-probs") => "take --no-old-log-probs away".to_owned(),
             key => format!("add --{}", key.unwrap_or_default()),

@@ -35,7 +35,9 @@ pub enum Fact {
     ResponseMean,
     ResponseLongest,
     ResponseAtLimit,
-    /// Mean tokens of both together.
+    /// Mean tokens of responses as they are trained, where a log has them besides.
+    TrainedMean,
+    /// Mean tokens of prompts and responses together, of these.
     BothMean,
     /// Tokens of all samples.
     Tokens,
@@ -53,7 +55,7 @@ pub(super) const FACTS: usize = Fact::Asynchronous as usize + 1;
 use Fact::{
     Asynchronous, Both, BothMean, Checkpoint, Critic, DeviceTokens, Evaluation, Old, PromptAtLimit,
     PromptLongest, PromptMean, Rate, Reference, ResponseAtLimit, ResponseLongest, ResponseMean,
-    Reward, Rollout, Step, Sync, Tokens, Update, Values,
+    Reward, Rollout, Step, Sync, Tokens, TrainedMean, Update, Values,
 };
 
 /// What frameworks call them.
@@ -92,7 +94,7 @@ const NAMES: [(&str, Fact); 49] = [
     ("rollout/response_len/mean", ResponseMean),
     ("rollout/response_len/max", ResponseLongest),
     ("rollout/truncated_ratio", ResponseAtLimit),
-    ("rollout/response_lengths", ResponseMean),
+    ("rollout/response_lengths", TrainedMean),
     ("rollout/total_lengths", BothMean),
     // NeMo-RL, as its trackers have them; the console leaves the beginning out.
     ("timing/train/generation", Rollout),

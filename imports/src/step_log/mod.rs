@@ -65,15 +65,19 @@ impl LoggedStep {
     pub fn prompts(&self) -> Option<Summary> {
         let both = self.fact(Fact::BothMean);
         let mean = self.fact(Fact::PromptMean);
-        let mean = mean.or_else(|| Some(both? - self.fact(Fact::ResponseMean)?));
+        let mean =
+            mean.or_else(|| Some(both? - self.fact(Fact::TrainedMean).or(self.response_mean())?));
         self.summary(mean, Fact::PromptLongest, Fact::PromptAtLimit)
     }
 
     /// The lengths of responses.
     #[must_use]
     pub fn responses(&self) -> Option<Summary> {
-        let mean = self.fact(Fact::ResponseMean);
-        self.summary(mean, Fact::ResponseLongest, Fact::ResponseAtLimit)
+        self.summary(self.response_mean(), Fact::ResponseLongest, Fact::ResponseAtLimit)
+    }
+
+    fn response_mean(&self) -> Option<f64> {
+        self.fact(Fact::ResponseMean).or_else(|| self.fact(Fact::TrainedMean))
     }
 
     fn summary(&self, mean: Option<f64>, longest: Fact, at_limit: Fact) -> Option<Summary> {
@@ -131,9 +135,12 @@ impl StepLog {
             }
             for said in row.unwrap_or_else(|| line::said(line)) {
                 let next = match said {
-                    Said::Number(number) if open.number != Some(number) => Some(number),
-                    Said::Fact(fact, value) if open.number.is_none() && open.differs(fact, value) => None,
-                    Said::Number(_) => continue,
+                    Said::Number(number) => Some(number),
+                    Said::Fact(fact, value)
+                        if open.number.is_none() && open.differs(fact, value) =>
+                    {
+                        None
+                    }
                     Said::Fact(fact, value) => {
                         open.facts[fact as usize].get_or_insert(value);
                         continue;
@@ -212,8 +219,7 @@ impl StepLog {
                 || longer((Fact::ResponseLongest, longest)) == Some(true)
         };
         // Longer responses explain a slow step, a warm-up does not.
-        let is_start =
-            |(at, class): &(usize, Class)| *class == Class::WarmUp && !is_longer(*at);
+        let is_start = |(at, class): &(usize, Class)| *class == Class::WarmUp && !is_longer(*at);
         let (start, rest): (Vec<_>, Vec<_>) = own.into_iter().zip(classes).partition(is_start);
         if !start.is_empty() {
             left_out.push(format!("{} of warm-up", start.len()));
