@@ -27,6 +27,7 @@ mod recipes_tests;
 mod scripts_tests;
 mod shell;
 mod simulators;
+mod slime;
 mod source;
 pub mod step_log;
 mod table;
@@ -204,7 +205,7 @@ pub fn is_known(context: &Context<'_>, path: &Path, text: &str) -> bool {
 fn is_of_a_format(source: &Source<'_>) -> bool {
     match source.is_toml() {
         true => cfg!(feature = "recipes") && torchtitan::is_job(source),
-        false => verl::is_script(source) || formats().any(|format| (format.is_it)(source)),
+        false => is_step(source) || formats().any(|format| (format.is_it)(source)),
     }
 }
 
@@ -243,14 +244,28 @@ impl Asked {
     }
 }
 
+/// Whether `source` runs steps of reinforcement learning.
+fn is_step(source: &Source<'_>) -> bool {
+    verl::is_script(source) || slime::is_script(source)
+}
+
+/// The step that `source` runs, if it runs any.
+fn step_of(source: &Source<'_>, given: &Given) -> Option<Result<verl::Step, Diagnostic>> {
+    match () {
+        () if verl::is_script(source) => Some(verl::of_script(source, given)),
+        () if slime::is_script(source) => Some(slime::of_script(source, given)),
+        () => None,
+    }
+}
+
 /// Reads the script, the log or the configuration in `path`.
 pub fn read(context: &Context<'_>, path: &Path, given: &Given) -> Result<Asked, Diagnostic> {
     let bytes = context.read_bytes(path, MOST_BYTES)?;
     let text = String::from_utf8_lossy(&bytes);
     let source = looked_at(context, path, &text);
-    match verl::is_script(&source) {
-        true => verl::of_script(&source, given).map(|step| Asked::Step(Box::new(step))),
-        false => of_source(&source, given).map(|plan| Asked::Plan(Box::new(plan))),
+    match step_of(&source, given) {
+        Some(step) => step.map(|step| Asked::Step(Box::new(step))),
+        None => of_source(&source, given).map(|plan| Asked::Plan(Box::new(plan))),
     }
 }
 
@@ -265,8 +280,8 @@ fn looked_at<'a>(context: &'a Context<'a>, path: &'a Path, text: &'a str) -> Sou
     Source::new(context, path, &text[..end])
 }
 
-/// The step of reinforcement learning that the launch script or the log `path` of verl runs; the bytes of any other
-/// file, which may be a pipe.
+/// The step of reinforcement learning that the launch script or the log `path` of verl or slime runs; the bytes of any
+/// other file, which may be a pipe.
 pub fn read_step(
     context: &Context<'_>,
     path: &Path,
@@ -275,8 +290,8 @@ pub fn read_step(
     let bytes = context.read_bytes(path, MOST_BYTES)?;
     let text = String::from_utf8_lossy(&bytes);
     let source = looked_at(context, path, &text);
-    if verl::is_script(&source) {
-        return verl::of_script(&source, given).map(Ok);
+    if let Some(step) = step_of(&source, given) {
+        return step.map(Ok);
     }
     drop(source);
     drop(text);
@@ -358,10 +373,11 @@ pub fn of_text(
 }
 
 fn of_source(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic> {
-    if verl::is_script(source) {
+    if is_step(source) {
         let file = quote::path(source.path);
-        let message = "it is a launch script of verl, a step of reinforcement learning";
-        return Err(source.wrong(message).with_help(format!("`debubble rl {file}` answers it")));
+        let name = if verl::is_script(source) { "verl" } else { "slime" };
+        let message = format!("it is a launch script of {name}, a step of reinforcement learning");
+        return Err(source.wrong(&message).with_help(format!("`debubble rl {file}` answers it")));
     }
     let Some(format) = formats().find(|format| (format.is_it)(source)) else {
         let help = match Log::of(source.text, 1.0).has_iterations() {

@@ -23,6 +23,9 @@ pub(super) static MAXTEXT: LazyLock<Table> =
 /// Keys of SimuMax and Calculon.
 pub(super) static SIMULATORS: LazyLock<Table> =
     LazyLock::new(|| Table::of(include_str!("tables/simulators.csv")));
+/// Arguments of slime.
+pub(super) static SLIME: LazyLock<Table> =
+    LazyLock::new(|| Table::of(include_str!("tables/slime.csv")));
 
 /// Sections of sizes of a model.
 const OF_MODEL: [&str; 7] = ["model", "groups", "heads", "latents", "linear", "mamba", "experts"];
@@ -120,6 +123,7 @@ mod tests {
             (&TORCHTITAN, include_str!("tables/torchtitan.csv")),
             (&MAXTEXT, include_str!("tables/maxtext.csv")),
             (&SIMULATORS, include_str!("tables/simulators.csv")),
+            (&SLIME, include_str!("tables/slime.csv")),
         ] {
             let lines = text.lines().filter(|line| !line.starts_with('#')).count();
             assert_eq!(table.rows.len(), lines - 1);

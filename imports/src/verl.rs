@@ -96,11 +96,11 @@ const HARMLESS: &[&str] = &[
 /// The end of settings that change a step, of whatever group they are.
 const OFFLOAD: &str = "-offload";
 /// The share of the longest response that the median is taken for, where nothing says more.
-const MEDIAN: u32 = 4;
+pub(super) const MEDIAN: u32 = 4;
 /// The most steps of a log.
 const MOST_STEPS: usize = 10_000;
 /// The default medians of prompts and responses, in tokens.
-const MEDIANS: [u32; 2] = [150, 1000];
+pub(super) const MEDIANS: [u32; 2] = [150, 1000];
 /// The spread of the lengths of prompts and of responses that is assumed: sigma of a log-normal law.
 pub const SIGMA: [f64; 2] = [0.5, 0.9];
 

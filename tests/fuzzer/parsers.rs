@@ -9,8 +9,10 @@ use answer::timelines;
 use clap::Parser as _;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use fsdp::Lengths;
 use imports::edit::Edits;
 use imports::measured::watch::Watcher;
+use imports::step_log;
 use measured::memory_error;
 use pipeline::{LayerLayout, LayoutError, Schedule, Shape};
 use planning::machines;
@@ -80,6 +82,7 @@ pub(super) const PARSERS: &[Parser] = &[
     text("config", config),
     text("script", script),
     text("log", log),
+    text("step-log", step_log),
     text("configuration", configuration),
     text("recipe", recipe),
     text("schedule", schedule),
@@ -178,6 +181,18 @@ fn log(given: &Given<'_>) -> Result<(), String> {
     on_disk(|context| {
         let log = imports::read_log(context, &given.file("run.log"), 1e6);
         log.map_err(shown)?.measured().map(|one| drop(one.in_words()))
+    })
+}
+
+/// Steps of reinforcement learning, and which of them count.
+fn step_log(given: &Given<'_>) -> Result<(), String> {
+    on_disk(|context| {
+        let log = step_log::read(context, &given.file("run.log")).map_err(shown)?;
+        for step in &log.steps {
+            let lengths = [step.prompts(), step.responses()].into_iter().flatten();
+            lengths.for_each(|summary| drop(Lengths::of_summary(summary, 0.9, 4_096, 64)));
+        }
+        log.chosen().map(drop).ok_or_else(|| "no step counts".to_owned())
     })
 }
 

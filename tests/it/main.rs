@@ -81,6 +81,7 @@ mod recorded;
 mod records;
 mod removal;
 mod rl;
+mod rl_logs;
 mod room;
 mod round_trips;
 mod schema;

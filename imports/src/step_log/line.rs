@@ -196,6 +196,9 @@ fn is_digits(name: &str) -> bool {
 
 /// The columns of a table whose head is `line`: the number of a step, or a fact; `None` where it is not one.
 pub(super) fn columns(line: &str) -> Option<Vec<Option<Said>>> {
+    if line.contains(':') || !line.contains(',') {
+        return None;
+    }
     let column = |cell: &str| {
         // wandb puts the name of the run in front.
         let name = cell.rsplit(" - ").next().unwrap_or_default();
@@ -206,7 +209,7 @@ pub(super) fn columns(line: &str) -> Option<Vec<Option<Said>>> {
     };
     let columns: Vec<Option<Said>> = cells(line).map(column).collect();
     let is_fact = |column: &Option<Said>| matches!(column, Some(Said::Fact(..)));
-    (columns.len() > 1 && !line.contains(':') && columns.iter().any(is_fact)).then_some(columns)
+    columns.iter().any(is_fact).then_some(columns)
 }
 
 /// What the row `line` says under `columns`; `None` where it is not one.
