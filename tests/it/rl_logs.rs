@@ -180,7 +180,10 @@ fn other_logs_are_refused_with_a_cure() {
             format!("{WRAPPED} --log {turns}"),
             &["have 4608 responses", "1024 x 8 = 8192", "--responses"],
         ),
-        (format!("{WRAPPED} --devices 8 --log {wrapped}"), &["those of 16.0 devices", "has 8"]),
+        (
+            format!("{} --log {wrapped}", WRAPPED.replace("--devices 16", "--devices 8")),
+            &["those of 16.0 devices", "has 8"],
+        ),
         (format!("{SMALL} --log {wrapped}"), &["those of 16.0 devices"]),
         (format!("{} --log {ppo}", PPO.replace("--critic", "")), &["have values", "add --critic"]),
         (format!("{SMALL} --log {parallel}"), &["70.0 s together", "in parallel"]),

@@ -158,6 +158,7 @@ fn steps(budget: Option<u32>, placement: Placement) -> Steps {
         placement,
         beside: Beside { reward: Nanos(5), sync: Nanos(7), switch: Nanos(11) },
         steps: 6,
+        factors: None,
     }
 }
 
@@ -176,6 +177,27 @@ fn phases_add_up_to_the_step() {
     // Everything that is generated is trained on.
     assert!(all.generated < all.tokens && all.generated > all.tokens / 2);
     assert!(all.tail > 0 && all.tail < all.rollout);
+}
+
+#[test]
+fn factors_bring_phases_to_measured_times() {
+    let own = mean(None, Placement::Colocated);
+    let factors =
+        Factors { rollout: 2.0, old: 0.0, update: 0.5, rest: Nanos(100), ..Factors::default() };
+    let of = Steps { factors: Some(factors), ..steps(None, Placement::Colocated) };
+    let measured = of.run(|| (), || false).unwrap();
+    let near = |one: u128, other: u128| one.abs_diff(other) <= 6;
+    assert!(near(measured.rollout, 2 * own.rollout) && near(measured.update, own.update / 2));
+    assert_eq!((measured.old, measured.reference, measured.rest), (0, own.reference, 600));
+    let less = own.old + own.update - measured.update;
+    assert!(near(measured.time, own.time + measured.rollout - own.rollout + 600 - less));
+    // What waits does so in the same part of a phase.
+    let share = |part: u128, of: u128| (1_000 * part).checked_div(of);
+    assert_eq!(share(measured.tail, measured.rollout), share(own.tail, own.rollout));
+    assert_eq!(share(measured.update_busy, measured.update), share(own.update_busy, own.update));
+    // Factors of one change nothing.
+    let ones = Steps { factors: Some(Factors::default()), ..steps(None, Placement::Colocated) };
+    assert_eq!(ones.run(|| (), || false).unwrap(), own);
 }
 
 #[test]
