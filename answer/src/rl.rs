@@ -4,11 +4,12 @@ mod calibrated;
 mod levers;
 mod logged;
 mod memory;
+mod phase;
 
 use fsdp::CostModel;
 use fsdp::rl::{Mean, Trainer};
 use pipeline::Nanos;
-use planning::rl::{Asked, asked};
+use planning::rl::Asked;
 use serde::Serialize;
 
 use question::host::{Context, announce_estimate};
@@ -19,6 +20,7 @@ use question::{Diagnostic, format};
 
 use crate::plan::tables::unmeasured_step;
 
+use self::calibrated::Calibrated;
 pub use self::levers::LeverRow;
 pub use self::logged::{HeldOut, HeldStep, LoggedPhase, LoggedSteps};
 pub use self::memory::TrainingMemory;
@@ -248,10 +250,7 @@ fn written(cost: CostModel) -> Option<String> {
 pub fn rl(context: &Context<'_>, keys: &RlKeys) -> Result<RlAnswer, Diagnostic> {
     let calibrated = calibrated::by_log(context, keys)?;
     let keys = calibrated.as_ref().map_or(keys, |of| &of.keys);
-    let ask = |keys: &RlKeys| match (&calibrated, asked(context, keys)?) {
-        (None, question) => Ok(question),
-        (Some(log), question) => Ok(log.of(question)),
-    };
+    let ask = |keys: &RlKeys| calibrated::ask(context, calibrated.as_ref(), keys);
     let question = ask(keys)?;
     let levers = levers::of(keys, &question);
     let rounds = 1 + levers.len() as u64;
@@ -291,10 +290,7 @@ pub fn rl(context: &Context<'_>, keys: &RlKeys) -> Result<RlAnswer, Diagnostic> 
         placement: keys.placement.name(),
         steps: of.steps,
         step_ns: mean(of.time, &of),
-        step_range_ns: match &calibrated {
-            None => Some(PUBLISHED.map(|times| times_as_long(mean(of.time, &of), times))),
-            Some(log) => log.steps.range(mean(of.time, &of)),
-        },
+        step_range_ns: range(calibrated.as_ref(), mean(of.time, &of)),
         measured: device.starts_with(PUBLISHED_DEVICE) || measured::is_measured(device),
         machine: machine.name.clone(),
         training_memory,
@@ -311,6 +307,14 @@ pub fn rl(context: &Context<'_>, keys: &RlKeys) -> Result<RlAnswer, Diagnostic> 
         interrupted: context.cut_short().then_some(true),
     };
     Ok(RlAnswer { headline: answer.headline(keys.devices), ..answer })
+}
+
+/// What errors make of a step of so many nanoseconds: those of the steps of a `log`, or of published ones.
+fn range(log: Option<&Calibrated>, step: u64) -> Option<[u64; 2]> {
+    match log {
+        None => Some(PUBLISHED.map(|times| times_as_long(step, times))),
+        Some(log) => log.steps.range(step),
+    }
 }
 
 /// Says before steps are simulated if that takes minutes.

@@ -15,6 +15,7 @@ use question::values::packing::LengthsKey;
 use question::{Diagnostic, format};
 
 use super::logged::{HeldOut, HeldStep, LoggedPhase, LoggedSteps};
+use super::phase::{PHASES, Phase};
 use super::{float, mean};
 
 /// The most steps that are predicted by another one.
@@ -26,68 +27,6 @@ const NEAR: f64 = 0.01;
 /// Nanoseconds of a second.
 const SECOND: f64 = 1e9;
 
-/// A phase of a step: its name, a log's time of it, its simulated time, and its factor.
-struct Phase {
-    name: &'static str,
-    fact: Fact,
-    time: fn(&Mean) -> u128,
-    factor: fn(&mut Factors) -> &mut f64,
-    /// The key by which the question has it.
-    key: Option<&'static str>,
-}
-
-const PHASES: [Phase; 7] = [
-    Phase {
-        name: "rollout",
-        fact: Fact::Rollout,
-        time: |of| of.rollout,
-        factor: |of| &mut of.rollout,
-        key: None,
-    },
-    Phase {
-        name: "old log-probabilities",
-        fact: Fact::Old,
-        time: |of| of.old,
-        factor: |of| &mut of.old,
-        key: Some("no-old-log-probs"),
-    },
-    Phase {
-        name: "reference log-probabilities",
-        fact: Fact::Reference,
-        time: |of| of.reference,
-        factor: |of| &mut of.reference,
-        key: Some("reference"),
-    },
-    Phase {
-        name: "values",
-        fact: Fact::Values,
-        time: |of| of.values,
-        factor: |of| &mut of.values,
-        key: Some("critic"),
-    },
-    Phase {
-        name: "update",
-        fact: Fact::Update,
-        time: |of| of.update,
-        factor: |of| &mut of.update,
-        key: None,
-    },
-    Phase {
-        name: "update of the critic",
-        fact: Fact::Critic,
-        time: |of| of.critic,
-        factor: |of| &mut of.critic,
-        key: Some("critic"),
-    },
-    Phase {
-        name: "weights to engines",
-        fact: Fact::Sync,
-        time: |of| of.sync,
-        factor: |of| &mut of.sync,
-        key: None,
-    },
-];
-
 /// A question that a log calibrates.
 pub(super) struct Calibrated {
     /// Its keys, with the lengths of the log.
@@ -97,6 +36,19 @@ pub(super) struct Calibrated {
     reward: Option<Nanos>,
     /// What the answer says of the log.
     pub(super) steps: LoggedSteps,
+}
+
+/// The question that `keys` ask, with what `log` says of a step, if there is one.
+pub(super) fn ask(
+    context: &Context<'_>,
+    log: Option<&Calibrated>,
+    keys: &RlKeys,
+) -> Result<Asked, Diagnostic> {
+    let question = asked(context, keys)?;
+    Ok(match log {
+        Some(log) => log.of(question),
+        None => question,
+    })
 }
 
 /// The question that `keys` ask, calibrated by the log that they name; `None` where they name none.
@@ -316,32 +268,39 @@ impl Reader<'_> {
                 _ => {}
             }
         }
+        let reward = self.rest(step, &mut factors, &mut rows)?;
+        if step.fact(Fact::Step).is_some() {
+            let (all, logged) = (Some(mean(predicted.time)), step.fact(Fact::Step));
+            rows.push(LoggedPhase::new("step", all, logged));
+        }
+        Ok((factors, reward, rows))
+    }
+
+    /// The time of rewards of `step`, and in `factors` what it has besides its phases `rows`, with a row for each.
+    fn rest(
+        &mut self,
+        step: &LoggedStep,
+        factors: &mut Factors,
+        rows: &mut Vec<LoggedPhase>,
+    ) -> Result<Option<Nanos>, Diagnostic> {
         let reward = step.fact(Fact::Reward).filter(|reward| *reward > 0.0);
         rows.extend(reward.map(|reward| LoggedPhase::new("reward", None, Some(reward))));
-        match whole {
-            None => self.unknown.push("the whole step and what it has besides phases".to_owned()),
-            Some(whole) => {
-                let phases: f64 = rows.iter().filter_map(|row| row.logged).sum();
-                if phases > whole * (1.0 + NEAR) {
-                    let message = format!(
-                        "its phases take {phases:.1} s together and its step {whole:.1} s: they run in parallel"
-                    );
-                    return Err(wrong(self.path, &message).with_help(
-                        "give the log of a run whose devices generate and train in turn",
-                    ));
-                }
-                let rest = (whole - phases).max(0.0);
-                factors.rest = plan::nanos(rest);
-                rows.push(LoggedPhase::new("rest", None, Some(rest)));
-                let step = Some(mean(predicted.time));
-                rows.push(LoggedPhase::new("step", step, Some(whole)));
-            }
-        }
-        let reward = match (reward, whole) {
-            (None, None) => None,
-            (reward, _) => Some(plan::nanos(reward.unwrap_or(0.0))),
+        let Some(whole) = step.fact(Fact::Step) else {
+            self.unknown.push("the whole step and what it has besides phases".to_owned());
+            return Ok(reward.map(plan::nanos));
         };
-        Ok((factors, reward, rows))
+        let phases: f64 = rows.iter().filter_map(|row| row.logged).sum();
+        if phases > whole * (1.0 + NEAR) {
+            let message = format!(
+                "its phases take {phases:.1} s together and its step {whole:.1} s: they run in parallel"
+            );
+            return Err(wrong(self.path, &message)
+                .with_help("give the log of a run whose devices generate and train in turn"));
+        }
+        let rest = (whole - phases).max(0.0);
+        factors.rest = plan::nanos(rest);
+        rows.push(LoggedPhase::new("rest", None, Some(rest)));
+        Ok(Some(plan::nanos(reward.unwrap_or(0.0))))
     }
 
     /// That the log has a `phase` of so many seconds which the question does not ask for.

@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn steps_have_the_digits_and_the_range_of_their_evidence() {
         let [known, unknown] = ["h100", "mi300x"].map(|machine| ask(machine, 8));
-        let [low, high] = known.step_range_ns;
+        let [low, high] = known.step_range_ns.unwrap();
         assert!(known.step_ns < low && low < high && high < 2 * known.step_ns);
         assert!(known.measured && !unknown.measured);
         let [known, unknown] = [known, unknown].map(|one| format!("{:?}", one.sheet()));
