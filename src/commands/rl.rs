@@ -81,7 +81,7 @@ impl Rl {
         let has_log = self.run.is_some() || self.flags.has("log");
         let given = |key: &str| self.flags.has(key) || has_log && key.ends_with("-lengths");
         let file = match &self.question {
-            Some(path) => read(&context, path, (&given, self.set))?,
+            Some(path) => read(&context, path, given, self.set)?,
             None => RlKeys::default(),
         };
         let keys = self.flags.over(file)?;
@@ -99,7 +99,8 @@ impl Rl {
 fn read(
     context: &Context<'_>,
     path: &Path,
-    (said, variables): (&dyn Fn(&str) -> bool, Vec<(String, String)>),
+    said: impl Fn(&str) -> bool,
+    variables: Vec<(String, String)>,
 ) -> Result<RlKeys, Error> {
     let given = Given { variables: variables.into_iter().collect(), ..Given::default() };
     let bytes = match read_step(context, path, &given)? {
