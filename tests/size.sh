@@ -9,12 +9,12 @@ cd "$(dirname "$0")/.."
 # Each wing with its budget and its rooms.
 wings() {
   cat <<'EOF'
-model     30763 pipeline sim profile certificate scenarios
+model     30787 pipeline sim profile certificate scenarios
 search    17404 search ilp failures
-hardware  26603 calibrate executor traces
-planner   41763 plan planning imports fsdp measured
-answers   43109 question answer reproduce
-doors     24223 src python web draw native launches
+hardware  28157 calibrate executor traces
+planner   44050 plan planning imports fsdp measured
+answers   44316 question answer reproduce
+doors     24252 src python web draw native launches
 EOF
 }
 
