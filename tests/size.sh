@@ -12,8 +12,8 @@ wings() {
 model     30787 pipeline sim profile certificate scenarios
 search    17404 search ilp failures
 hardware  28157 calibrate executor traces
-planner   44050 plan planning imports fsdp measured
-answers   44316 question answer reproduce
+planner   44064 plan planning imports fsdp measured
+answers   44319 question answer reproduce
 doors     24252 src python web draw native launches
 EOF
 }

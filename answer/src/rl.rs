@@ -378,10 +378,13 @@ impl RlAnswer {
         };
         let calibrated = if self.log.is_some() { " of the calibrated step" } else { "" };
         match self.levers.first() {
-            Some(LeverRow { lever, change, saved: Some(saved), .. }) if *saved > 0.0 => format!(
+            Some(LeverRow { lever, change, saved: Some(saved), .. }) if *saved >= 0.005 => format!(
                 "{step}\nThe change{calibrated} that saves most is {lever} ({change}): {} of the time per response.",
                 whole(*saved)
             ),
+            Some(LeverRow { saved: Some(saved), .. }) if *saved > 0.0 => {
+                format!("{step}\nNo change that was simulated saves half a percent of the time.")
+            }
             Some(_) => format!("{step}\nNo change that was simulated saves time."),
             None => step,
         }

@@ -102,10 +102,24 @@ pub fn measured(
     let file = path
         .file_name()
         .map_or_else(|| quote::path(path), |name| quote::clip(&name.to_string_lossy()));
-    constants::replaced(&file, &runs, machine).map_err(|message| {
+    let measured = constants::replaced(&file, &runs, machine).map_err(|message| {
         let cure = "measure with all devices of each node, or describe your node in a machine file: per-node, link, network";
         Diagnostic::unreadable(path, &message).with_help(cure)
-    })
+    })?;
+    if let Some(device) = measured.1.devices.iter().find(|one| is_of_another(one, &machine.name)) {
+        let name = quote::clip(&machine.name);
+        context.warn(format!("{file} was measured on {device}, and the machine is {name}"));
+    }
+    Ok(measured)
+}
+
+/// Whether the name of `device` has the name of another built-in machine, and not that of `machine`, which is built in.
+fn is_of_another(device: &str, machine: &str) -> bool {
+    let chip = |name: &'static str| name.split(['-', '.']).next().unwrap_or_default();
+    let device = device.to_ascii_lowercase();
+    let chips: Vec<&str> = scenarios::MACHINES.names().map(chip).collect();
+    let own = machine.split('-').next().unwrap_or_default();
+    chips.contains(&own) && !device.contains(own) && chips.iter().any(|chip| device.contains(chip))
 }
 
 #[cfg(test)]

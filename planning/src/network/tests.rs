@@ -261,3 +261,19 @@ fn rates_beyond_the_machine_and_other_nodes_are_named() {
         "{network:?}"
     );
 }
+
+#[test]
+fn a_device_of_another_machine_is_named() {
+    for (device, machine, is_of_another) in [
+        ("NVIDIA H100 80GB HBM3", "h100", false),
+        ("NVIDIA A100-SXM4-80GB", "a100-80g", false),
+        ("NVIDIA GB200", "b200", false),
+        ("NVIDIA H100 80GB HBM3", "h200", true),
+        ("AMD Instinct MI300X", "h100", true),
+        // These may be anything.
+        ("NVIDIA H100 80GB HBM3", "our-cluster", false),
+        ("GeForce GTX 1080", "h100", false),
+    ] {
+        assert_eq!(super::is_of_another(device, machine), is_of_another, "{device}, {machine}");
+    }
+}
