@@ -12,9 +12,9 @@ wings() {
 model     30787 pipeline sim profile certificate scenarios
 search    17404 search ilp failures
 hardware  28157 calibrate executor traces
-planner   44064 plan planning imports fsdp measured
+planner   44418 plan planning imports fsdp measured
 answers   44319 question answer reproduce
-doors     24252 src python web draw native launches
+doors     24253 src python web draw native launches
 EOF
 }
 

@@ -7,6 +7,7 @@
 mod adapters;
 mod arguments;
 mod assemble;
+mod assumed;
 pub mod edit;
 #[cfg(test)]
 mod hold_tests;
@@ -16,6 +17,7 @@ mod launch_tests;
 mod maxtext;
 pub mod measured;
 mod megatron;
+mod nemo_rl;
 mod primus;
 mod printed;
 #[cfg(test)]
@@ -246,7 +248,7 @@ impl Asked {
 
 /// Whether `source` runs steps of reinforcement learning.
 fn is_step(source: &Source<'_>) -> bool {
-    verl::is_script(source) || slime::is_script(source)
+    verl::is_script(source) || slime::is_script(source) || nemo_rl::is_config(source)
 }
 
 /// The step that `source` runs, if it runs any.
@@ -254,6 +256,7 @@ fn step_of(source: &Source<'_>, given: &Given) -> Option<Result<verl::Step, Diag
     match () {
         () if verl::is_script(source) => Some(verl::of_script(source, given)),
         () if slime::is_script(source) => Some(slime::of_script(source, given)),
+        () if nemo_rl::is_config(source) => Some(nemo_rl::of_config(source, given)),
         () => None,
     }
 }
@@ -280,8 +283,8 @@ fn looked_at<'a>(context: &'a Context<'a>, path: &'a Path, text: &'a str) -> Sou
     Source::new(context, path, &text[..end])
 }
 
-/// The step of reinforcement learning that the launch script or the log `path` of verl or slime runs; the bytes of any
-/// other file, which may be a pipe.
+/// The step of reinforcement learning that the launch script or the log `path` of verl or slime, or the configuration of
+/// NeMo-RL, runs; the bytes of any other file, which may be a pipe.
 pub fn read_step(
     context: &Context<'_>,
     path: &Path,

@@ -1,16 +1,15 @@
 //! The step of reinforcement learning that a launch script of slime, or of miles, runs: its arguments, and those of
 //! Megatron-LM. Defaults are those of slime's `arguments.py` (624b824a).
 
-use fsdp::Lengths;
 use question::diagnostic::Diagnostic;
 use question::rl::RlKeys;
-use question::values::packing::{LengthsKey, PlacementKey, RecomputeKey, StrategyKey};
+use question::values::packing::{PlacementKey, RecomputeKey, StrategyKey};
 
 use super::arguments::{Arguments, Wrong};
-use super::assemble::MACHINE;
-use super::shell::{self, END, UNKNOWN};
+use super::assumed::Assumed;
+use super::shell;
 use super::table::{MEGATRON, SLIME};
-use super::verl::{MEDIAN, MEDIANS, SIGMA, Step};
+use super::verl::Step;
 use super::{Given, Source};
 
 /// The argument that no other framework has.
@@ -67,7 +66,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn keys(mut self) -> Result<RlKeys, Wrong> {
+    fn keys(self) -> Result<RlKeys, Wrong> {
         let base = RlKeys {
             strategy: StrategyKey::Megatron,
             recompute: RecomputeKey::None,
@@ -86,14 +85,23 @@ impl Reader<'_> {
         // One update of a step takes the log-probabilities of its own forward.
         let reused =
             mini_batch == Some(keys.prompts) && !critic && kl == 0.0 && estimator != "gspo";
+        let arguments = self.arguments;
+        let mut assumed = Assumed { given: self.given, notes: self.notes, file: "script" };
+        let path = arguments.raw("hf-checkpoint");
+        let mut lengths = |what: &str| {
+            let name = format!("rollout-max-{what}-len");
+            let most = arguments.whole(&name)?;
+            assumed.lengths(what, most).map_err(|message| Wrong::new(&name, message))
+        };
+        let [prompt_lengths, response_lengths] = [lengths("prompt")?, lengths("response")?];
         Ok(RlKeys {
-            model: self.model()?.map(Into::into),
-            machine: Some(self.machine()),
+            model: assumed.model(path).map(Into::into),
+            machine: Some(assumed.machine()),
             devices: training.saturating_add(rollout),
             placement: if rollout == 0 { PlacementKey::Colocated } else { PlacementKey::Separate },
             rollout_devices: Some(rollout).filter(|devices| *devices > 0),
-            prompt_lengths: self.lengths("prompt", 0)?,
-            response_lengths: self.lengths("response", 1)?,
+            prompt_lengths,
+            response_lengths,
             mini_batch,
             max_tokens: tokens,
             log_prob_max_tokens: alone.or(tokens),
@@ -133,58 +141,6 @@ impl Reader<'_> {
                 Err(Wrong::new(NAME, message))
             }
         }
-    }
-
-    /// The model by the last part of its path, which is its name.
-    fn model(&mut self) -> Result<Option<String>, Wrong> {
-        if let Some(name) = &self.given.model {
-            return Ok(Some(name.clone()));
-        }
-        let written = self.arguments.raw("hf-checkpoint").unwrap_or_default();
-        let path = written.trim_matches(['\'', '"', '/']);
-        let name = path.rsplit('/').next().unwrap_or_default();
-        self.arguments.text("hf-checkpoint").ok();
-        match name.is_empty() || name.contains([UNKNOWN, END]) {
-            false => Ok(Some(name.to_owned())),
-            true => {
-                let text = "the script does not say the model: name it with --model".to_owned();
-                self.notes.push((Some("model"), text));
-                Ok(None)
-            }
-        }
-    }
-
-    fn machine(&mut self) -> String {
-        self.given.machine.clone().unwrap_or_else(|| {
-            let note = format!("the script names no machine: {MACHINE} is assumed (--machine)");
-            self.notes.push((Some("machine"), note));
-            MACHINE.to_owned()
-        })
-    }
-
-    /// The law of `what`, number `at`: only the longest is known, if that is.
-    fn lengths(&mut self, what: &str, at: usize) -> Result<LengthsKey, Wrong> {
-        let key = ["prompt-lengths", "response-lengths"][at];
-        let name = format!("rollout-max-{what}-len");
-        let wrong = |message: String| Wrong::new(&name, message);
-        let Some(most) = self.arguments.whole(&name)? else {
-            let base = RlKeys::default();
-            let law = if at == 0 { base.prompt_lengths } else { base.response_lengths };
-            let note =
-                format!("the script does not say the longest {what}: {law} is assumed (--{key})");
-            self.notes.push((Some(key), note));
-            return Ok(law);
-        };
-        let most = u32::try_from(most).map_err(|_| wrong(format!("{most} tokens are too many")))?;
-        let median = (most / MEDIAN).clamp(1, MEDIANS[at]);
-        let law = Lengths::log_normal(median, SIGMA[at], most.max(1));
-        let law = law.map_err(|fault| wrong(fault.to_string()))?;
-        let note = format!(
-            "the script has only the longest {what}, {most} tokens: a median of {median} is assumed (--{key} file:FILE \
-             takes those of a run)"
-        );
-        self.notes.push((Some(key), note));
-        Ok(LengthsKey::Known(law, format!("lognormal:{median}:{}:{most}", SIGMA[at])))
     }
 }
 

@@ -26,6 +26,9 @@ pub(super) static SIMULATORS: LazyLock<Table> =
 /// Arguments of slime.
 pub(super) static SLIME: LazyLock<Table> =
     LazyLock::new(|| Table::of(include_str!("tables/slime.csv")));
+/// Keys of NeMo-RL.
+pub(super) static NEMO_RL: LazyLock<Table> =
+    LazyLock::new(|| Table::of(include_str!("tables/nemo-rl.csv")));
 
 /// Sections of sizes of a model.
 const OF_MODEL: [&str; 7] = ["model", "groups", "heads", "latents", "linear", "mamba", "experts"];
@@ -124,6 +127,7 @@ mod tests {
             (&MAXTEXT, include_str!("tables/maxtext.csv")),
             (&SIMULATORS, include_str!("tables/simulators.csv")),
             (&SLIME, include_str!("tables/slime.csv")),
+            (&NEMO_RL, include_str!("tables/nemo-rl.csv")),
         ] {
             let lines = text.lines().filter(|line| !line.starts_with('#')).count();
             assert_eq!(table.rows.len(), lines - 1);

@@ -303,8 +303,8 @@ def replay(
 
     Args:
         trace: The trace: Parquet in the form of the StragglerAnalysis data set, trace events in JSON,
-            spans of OpenTelemetry, lines of Nsight Systems, or a timeline; or a list of the traces of all ranks, as
-            `torch.profiler` writes them.
+            spans of OpenTelemetry, lines of Nsight Systems, or a timeline; or a list of the traces of all
+            ranks, as `torch.profiler` writes them.
         launch_delays: Whether to let pass between two operations of a rank what always does.
         progress: See `debubble.Progress`.
         **keys: `what_if` and `schedule` name changes of the run; `debubble.schema("replay")` describes all.

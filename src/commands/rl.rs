@@ -58,7 +58,8 @@ devices train on responses of the previous policy: both change what is learned."
 #[derive(Args)]
 #[command(after_long_help = help::flow(EXAMPLES), mut_arg("svg", |arg| arg.help("Write a picture of the phases")))]
 pub struct Rl {
-    /// File of the question, with these keys, or a launch script of verl or slime; flags override it
+    /// File of the question, with these keys, a launch script of verl or slime, or a configuration of NeMo-RL; flags
+    /// override it
     #[arg(value_name = "QUESTION.toml|SCRIPT")]
     question: Option<PathBuf>,
     /// Log of the run, as --log
