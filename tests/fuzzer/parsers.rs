@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use answer::simulate::baseline::Baseline;
 use answer::timelines;
@@ -15,6 +16,7 @@ use imports::measured::watch::Watcher;
 use imports::step_log;
 use measured::memory_error;
 use pipeline::{LayerLayout, LayoutError, Schedule, Shape};
+use plan::Machine;
 use planning::machines;
 use profile::{AnyProfile, Unsplit};
 use question::Context;
@@ -345,10 +347,11 @@ fn layout(given: &Given<'_>) -> Result<(), String> {
 
 /// A log of nccl-tests or a table of bandwidths, and the rates of machines by it.
 fn network(given: &Given<'_>) -> Result<(), String> {
+    static MACHINES: LazyLock<Vec<Machine>> =
+        LazyLock::new(|| machines::built_in().unwrap_or_default());
     let path = given.file("nccl.log");
     on_disk(|context| planning::network::runs(context, &path).map(drop)).map_err(shown)?;
-    let machines = machines::built_in().map_err(shown)?;
-    let measured = machines.iter().map(|machine| {
+    let measured = MACHINES.iter().map(|machine| {
         on_disk(|context| planning::network::measured(context, &path, machine)).map_err(shown)
     });
     let mut last = Ok(());
