@@ -84,6 +84,6 @@ pub use shape::{MAX_CHUNKS, MAX_PASSES, Placement, Shape, Vocabulary};
 pub use spread::{Share, spread, spread_by_layers};
 pub use steady_state::SteadyState;
 pub use text::{SlotError, TextError};
-pub use timeline::{Metrics, Span, StageTimes, Timeline, bubble_rate};
+pub use timeline::{Metrics, Span, StageTimes, Timeline, bubble_rate, mean_busy};
 pub use units::{Bytes, Nanos, UnitError};
 pub use walk::WalkStep;

@@ -79,8 +79,7 @@ impl Metrics {
     /// Busy time of the average stage, rounded down.
     #[must_use]
     pub fn work(&self) -> Nanos {
-        let stages = self.stages.len().max(1) as u128;
-        Nanos(u64::try_from(self.total_busy() / stages).unwrap_or(u64::MAX))
+        mean_busy(self.stages.len(), self.total_busy())
     }
 
     /// Share of [`Self::span`] in which the average stage waits: (span - work) / span.
@@ -106,6 +105,12 @@ impl Metrics {
     pub fn total_busy(&self) -> u128 {
         self.stages.iter().map(|stage| u128::from(stage.busy.0)).sum()
     }
+}
+
+/// Busy time of the average of `stages` that are `busy` for so many nanoseconds together, rounded down.
+#[must_use]
+pub fn mean_busy(stages: usize, busy: u128) -> Nanos {
+    Nanos(u64::try_from(busy / stages.max(1) as u128).unwrap_or(u64::MAX))
 }
 
 /// Share of `cost` in which the average of `stages` waits that are `busy` for so many nanoseconds together; 0 of nothing.

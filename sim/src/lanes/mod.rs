@@ -62,8 +62,7 @@ impl StepTimes {
     /// Busy time of the average stage, rounded down, as [`Metrics::work`].
     #[must_use]
     pub fn work(&self) -> Nanos {
-        let work = self.busy / self.stages.max(1) as u128;
-        Nanos(u64::try_from(work).unwrap_or(u64::MAX))
+        pipeline::mean_busy(self.stages, self.busy)
     }
 }
 
