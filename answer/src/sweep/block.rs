@@ -121,7 +121,8 @@ impl<'a> Block<'a> {
         if let Some(at) = at {
             self.open.swap_remove(at).close(&mut self.orders);
         }
-        if outcome.case.schedule.passes() <= MOST_PASSES {
+        let schedule = &outcome.case.schedule;
+        if schedule.passes() <= MOST_PASSES && CompiledOrder::is_possible(schedule) {
             let around = row::around_times(self.columns, &outcome);
             let (rule, case) = (question.rule, outcome.case);
             self.open.push(Open { rule, case, around, lanes: None, waiting: 0 });

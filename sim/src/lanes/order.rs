@@ -77,20 +77,24 @@ impl CompiledOrder {
         Self::compile(schedule, false, |_| {})
     }
 
+    /// Whether `schedule` can be compiled.
+    #[must_use]
+    pub fn is_possible(schedule: &Schedule) -> bool {
+        let paired = schedule.orders().iter().any(|order| !order.is_unpaired());
+        let beside = schedule.has_streams() || schedule.shape().has_shards() || paired;
+        !beside && schedule.passes() <= MOST_PASSES
+    }
+
     /// The same, with a BW as B and W if it `splits`, and every operation shown to `see` in turn.
     pub(super) fn compile(
         schedule: &Schedule,
         splits: bool,
         see: impl FnMut(Seen),
     ) -> Option<Self> {
-        let (shape, orders) = (schedule.shape(), schedule.orders());
-        let paired = orders.iter().any(|order| !order.is_unpaired());
-        if schedule.has_streams() || shape.has_shards() || paired {
+        if !Self::is_possible(schedule) {
             return None;
         }
-        if schedule.passes() > MOST_PASSES {
-            return None;
-        }
+        let orders = schedule.orders();
         let mut compiler = Compiler::new(schedule, splits, see);
         let mut done = vec![0; orders.len()];
         for run in schedule.walk() {
