@@ -5,9 +5,20 @@ use question::rl::RlKeys;
 use question::values::packing::LengthsKey;
 
 use super::Given;
+use super::arguments::Wrong;
 use super::assemble::MACHINE;
 use super::shell::{END, UNKNOWN};
 use super::verl::{MEDIAN, MEDIANS, SIGMA};
+
+/// Prompts of an update, of which argument `name` counts `all` responses, `each` of a prompt.
+pub(super) fn prompts_of(name: &str, all: u64, each: u64) -> Result<u64, Wrong> {
+    let each = each.max(1);
+    if !all.is_multiple_of(each) {
+        let message = format!("{all} are not whole prompts of {each} responses");
+        return Err(Wrong::new(name, message));
+    }
+    Ok(all / each)
+}
 
 /// What is given besides the file, and the notes on what is assumed.
 pub(super) struct Assumed<'a> {

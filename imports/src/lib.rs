@@ -207,7 +207,7 @@ pub fn is_known(context: &Context<'_>, path: &Path, text: &str) -> bool {
 fn is_of_a_format(source: &Source<'_>) -> bool {
     match source.is_toml() {
         true => cfg!(feature = "recipes") && torchtitan::is_job(source),
-        false => is_step(source) || formats().any(|format| (format.is_it)(source)),
+        false => step_format(source).is_some() || formats().any(|format| (format.is_it)(source)),
     }
 }
 
@@ -246,19 +246,29 @@ impl Asked {
     }
 }
 
-/// Whether `source` runs steps of reinforcement learning.
-fn is_step(source: &Source<'_>) -> bool {
-    verl::is_script(source) || slime::is_script(source) || nemo_rl::is_config(source)
+/// A kind of file that runs steps of reinforcement learning.
+struct StepFormat {
+    /// What it is, in words.
+    name: &'static str,
+    /// Whether a file is of it.
+    is_it: fn(&Source<'_>) -> bool,
+    read: fn(&Source<'_>, &Given) -> Result<verl::Step, Diagnostic>,
 }
 
-/// The step that `source` runs, if it runs any.
-fn step_of(source: &Source<'_>, given: &Given) -> Option<Result<verl::Step, Diagnostic>> {
-    match () {
-        () if verl::is_script(source) => Some(verl::of_script(source, given)),
-        () if slime::is_script(source) => Some(slime::of_script(source, given)),
-        () if nemo_rl::is_config(source) => Some(nemo_rl::of_config(source, given)),
-        () => None,
-    }
+/// All of these; a file is of the first that says so.
+const STEPS: [StepFormat; 3] = [
+    StepFormat { name: "launch script of verl", is_it: verl::is_script, read: verl::of_script },
+    StepFormat { name: "launch script of slime", is_it: slime::is_script, read: slime::of_script },
+    StepFormat {
+        name: "configuration of NeMo-RL",
+        is_it: nemo_rl::is_config,
+        read: nemo_rl::of_config,
+    },
+];
+
+/// The kind of steps that `source` runs, if it runs any.
+fn step_format(source: &Source<'_>) -> Option<&'static StepFormat> {
+    STEPS.iter().find(|format| (format.is_it)(source))
 }
 
 /// Reads the script, the log or the configuration in `path`.
@@ -266,8 +276,8 @@ pub fn read(context: &Context<'_>, path: &Path, given: &Given) -> Result<Asked, 
     let bytes = context.read_bytes(path, MOST_BYTES)?;
     let text = String::from_utf8_lossy(&bytes);
     let source = looked_at(context, path, &text);
-    match step_of(&source, given) {
-        Some(step) => step.map(|step| Asked::Step(Box::new(step))),
+    match step_format(&source) {
+        Some(format) => (format.read)(&source, given).map(|step| Asked::Step(Box::new(step))),
         None => of_source(&source, given).map(|plan| Asked::Plan(Box::new(plan))),
     }
 }
@@ -293,8 +303,8 @@ pub fn read_step(
     let bytes = context.read_bytes(path, MOST_BYTES)?;
     let text = String::from_utf8_lossy(&bytes);
     let source = looked_at(context, path, &text);
-    if let Some(step) = step_of(&source, given) {
-        return step.map(Ok);
+    if let Some(format) = step_format(&source) {
+        return (format.read)(&source, given).map(Ok);
     }
     drop(source);
     drop(text);
@@ -376,10 +386,9 @@ pub fn of_text(
 }
 
 fn of_source(source: &Source<'_>, given: &Given) -> Result<Imported, Diagnostic> {
-    if is_step(source) {
+    if let Some(StepFormat { name, .. }) = step_format(source) {
         let file = quote::path(source.path);
-        let name = if verl::is_script(source) { "verl" } else { "slime" };
-        let message = format!("it is a launch script of {name}, a step of reinforcement learning");
+        let message = format!("it is a {name}, a step of reinforcement learning");
         return Err(source.wrong(&message).with_help(format!("`debubble rl {file}` answers it")));
     }
     let Some(format) = formats().find(|format| (format.is_it)(source)) else {

@@ -10,7 +10,7 @@ use question::values::packing::{PlacementKey, RecomputeKey, StrategyKey};
 use serde_json::Value;
 
 use super::arguments::{Arguments, Wrong};
-use super::assumed::Assumed;
+use super::assumed::{Assumed, prompts_of};
 use super::table::NEMO_RL;
 use super::verl::Step;
 use super::{Given, Source};
@@ -295,15 +295,9 @@ impl Reader<'_> {
     /// Prompts of an update: NeMo-RL counts responses.
     fn mini_batch(&self, keys: &RlKeys) -> Result<Option<u64>, Wrong> {
         const NAME: &str = "policy.train-global-batch-size";
-        let each = keys.responses.max(1);
-        match self.arguments.positive(NAME)? {
-            None => Ok(None),
-            Some(all) if all % each == 0 => Ok(Some((all / each).min(keys.prompts))),
-            Some(all) => {
-                let message = format!("{all} are not whole prompts of {each} responses");
-                Err(Wrong::new(NAME, message))
-            }
-        }
+        let responses = self.arguments.positive(NAME)?;
+        let prompts = responses.map(|all| prompts_of(NAME, all, keys.responses)).transpose()?;
+        Ok(prompts.map(|prompts| prompts.min(keys.prompts)))
     }
 
     /// The rank of adapters, of FSDP or of Megatron-LM.

@@ -6,7 +6,7 @@ use question::rl::RlKeys;
 use question::values::packing::{PlacementKey, RecomputeKey, StrategyKey};
 
 use super::arguments::{Arguments, Wrong};
-use super::assumed::Assumed;
+use super::assumed::{Assumed, prompts_of};
 use super::shell;
 use super::table::{MEGATRON, SLIME};
 use super::verl::Step;
@@ -131,15 +131,9 @@ impl Reader<'_> {
         const NAME: &str = "global-batch-size";
         let updates = self.arguments.whole("num-steps-per-rollout")?.filter(|updates| *updates > 0);
         let of_updates = updates.map(|updates| keys.prompts / updates);
-        let responses = self.arguments.whole(NAME)?;
-        match responses {
+        match self.arguments.whole(NAME)? {
             None => Ok(of_updates),
-            Some(all) if all % keys.responses.max(1) == 0 => Ok(Some(all / keys.responses.max(1))),
-            Some(all) => {
-                let message =
-                    format!("{all} are not whole prompts of {} responses", keys.responses);
-                Err(Wrong::new(NAME, message))
-            }
+            Some(all) => prompts_of(NAME, all, keys.responses).map(Some),
         }
     }
 }

@@ -127,3 +127,12 @@ fn what_cannot_be_followed_is_refused() {
         assert!(said.contains(part), "{said}");
     }
 }
+
+#[test]
+fn a_planner_names_the_command_that_answers_it() {
+    let files: BTreeMap<PathBuf, Vec<u8>> = [("run.yaml".into(), BASE.as_bytes().to_vec())].into();
+    let read = crate::read_run(&Context::new(&files), Path::new("run.yaml"), &Given::default());
+    let Err(said) = read else { panic!("it is no plan") };
+    assert!(said.message.contains("it is a configuration of NeMo-RL"), "{}", said.message);
+    assert!(said.help.is_some_and(|help| help.contains("debubble rl run.yaml")));
+}
