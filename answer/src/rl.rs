@@ -24,6 +24,7 @@ use self::calibrated::Calibrated;
 pub use self::levers::LeverRow;
 pub use self::logged::{HeldOut, HeldStep, LoggedPhase, LoggedSteps};
 pub use self::memory::TrainingMemory;
+use self::phase::PHASES;
 
 /// Published steps over their predictions, the least and the most: five steps of verl with a model of 7B on 16 to 128
 /// devices (docs/how-to/rl.md).
@@ -195,20 +196,12 @@ fn times_as_long(step: u64, times: f64) -> u64 {
 
 /// The phases that have a time, in their order.
 fn phases(of: &Mean) -> Vec<PhaseRow> {
-    let all = [
-        ("rollout", of.rollout),
-        ("reward", of.reward),
-        ("old log-probabilities", of.old),
-        ("reference log-probabilities", of.reference),
-        ("values", of.values),
-        ("update", of.update),
-        ("update of the critic", of.critic),
-        ("weights to engines", of.sync),
-        ("rest", of.rest),
-    ];
+    let [rollout, training @ ..] = PHASES.map(|phase| (phase.name, (phase.time)(of)));
+    let all = [rollout, ("reward", of.reward)].into_iter().chain(training);
+    let all = all.chain([("rest", of.rest)]);
     let row =
         |(phase, time)| PhaseRow { phase, time_ns: mean(time, of), share: share(time, of.time) };
-    all.into_iter().filter(|(_, time)| *time > 0).map(row).collect()
+    all.filter(|(_, time)| *time > 0).map(row).collect()
 }
 
 impl RolloutRow {

@@ -26,7 +26,8 @@ pub fn facts(planned: &Planned, winner: &Plan) -> Vec<String> {
         chunk_layers::dealt(winner),
         planned.network.clone(),
     ];
-    let measured = planned.networks.iter().flat_map(MeasuredNetwork::in_words);
+    let networks = planned.networks();
+    let measured = networks.iter().flat_map(MeasuredNetwork::in_words);
     let lines = lines.into_iter().flatten().chain(measured);
     lines.chain(planned.built_in_network.clone()).collect()
 }

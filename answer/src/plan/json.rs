@@ -57,8 +57,8 @@ struct Json<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     network: Option<&'a str>,
     /// The networks that were measured.
-    #[serde(skip_serializing_if = "<[MeasuredNetwork]>::is_empty")]
-    networks: &'a [MeasuredNetwork],
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    networks: Vec<MeasuredNetwork>,
     /// The plan to take with the networks of the machines' files, where others were measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     built_in_network: Option<&'a str>,
@@ -91,16 +91,8 @@ struct SearchedJson<'a> {
 }
 
 fn json(planned: &Planned) -> Json<'_> {
-    let Planned {
-        question,
-        answer,
-        levers,
-        software,
-        network,
-        networks,
-        built_in_network,
-        interrupted,
-    } = planned;
+    let Planned { question, answer, levers, software, network, built_in_network, interrupted } =
+        planned;
     let winner = planned.winner();
     let searched = question.clusters.iter().zip(&answer.searched);
     Json {
@@ -121,7 +113,7 @@ fn json(planned: &Planned) -> Json<'_> {
         assumptions: assumptions::of(question, answer),
         software,
         network: network.as_deref(),
-        networks,
+        networks: planned.networks(),
         built_in_network: built_in_network.as_deref(),
         interrupted: interrupted.then_some(true),
         winner: winner

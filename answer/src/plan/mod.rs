@@ -55,26 +55,15 @@ pub fn plan(context: &Context<'_>, question: Question) -> Result<Planned, Diagno
     let stop = || context.stopped();
     let orders = Orders::until(&stop);
     let answer = Planner { context, question: &question }.answer(&orders)?;
-    let levers = winner(&question, &answer.plans)
-        .map_or_else(Vec::new, |winner| levers::levers(context, &question, winner, &orders));
-    let software = winner(&question, &answer.plans)
-        .map_or_else(Vec::new, |winner| software::chosen(&question, winner));
-    let network = winner(&question, &answer.plans)
-        .and_then(|winner| network::hangs_on(&question, &answer.plans, winner));
-    let networks = network::all(&question);
-    let built_in_network = winner(&question, &answer.plans)
-        .and_then(|winner| network::without(context, &question, winner, &orders));
+    let best = winner(&question, &answer.plans);
+    let levers =
+        best.map_or_else(Vec::new, |best| levers::levers(context, &question, best, &orders));
+    let software = best.map_or_else(Vec::new, |best| software::chosen(&question, best));
+    let network = best.and_then(|best| network::hangs_on(&question, &answer.plans, best));
+    let built_in_network =
+        best.and_then(|best| network::without(context, &question, best, &orders));
     let interrupted = context.cut_short();
-    Ok(Planned {
-        question,
-        answer,
-        levers,
-        software,
-        network,
-        networks,
-        built_in_network,
-        interrupted,
-    })
+    Ok(Planned { question, answer, levers, software, network, built_in_network, interrupted })
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use planning::Question;
 use super::answer::PlanAnswer;
 use super::choice::{self, winner};
 use super::levers::Lever;
-use super::network::MeasuredNetwork;
+use super::network::{self, MeasuredNetwork};
 use super::priced::Plan;
 use super::software::ChosenSoftware;
 
@@ -21,8 +21,6 @@ pub struct Planned {
     pub software: Vec<ChosenSoftware>,
     /// Whether another plan would be the fastest with half or twice the network between nodes, where that was not measured.
     pub network: Option<String>,
-    /// The networks that were measured.
-    pub networks: Vec<MeasuredNetwork>,
     /// The plan to take with the networks of the machines' files, where others were measured.
     pub built_in_network: Option<String>,
     /// Whether the search was stopped: then the best of the set-ups and levers examined so far.
@@ -34,6 +32,12 @@ impl Planned {
     #[must_use]
     pub fn winner(&self) -> Option<&Plan> {
         winner(&self.question, &self.answer.plans)
+    }
+
+    /// The networks that were measured for its clusters, each once.
+    #[must_use]
+    pub fn networks(&self) -> Vec<MeasuredNetwork> {
+        network::all(&self.question)
     }
 
     /// Whether some framework runs `plan`.
