@@ -29,14 +29,7 @@ pub fn not_exceeded_by(percent: usize, errors: &[f64]) -> f64 {
 
 /// The middle of `values`; of an even number the mean of the two in the middle, 0 if there are none.
 pub fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let half = sorted.len() / 2;
-    match (sorted.get(half), sorted.len() % 2, half.checked_sub(1)) {
-        (Some(upper), 0, Some(below)) => f64::midpoint(sorted[below], *upper),
-        (Some(middle), ..) => *middle,
-        (None, ..) => 0.0,
-    }
+    plan::fit::median(values).unwrap_or_default()
 }
 
 #[cfg(test)]

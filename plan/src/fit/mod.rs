@@ -38,6 +38,18 @@ const MOST_STEPS: usize = 40;
 /// The share of the cost that a step must save for another one to follow.
 const GAIN: f64 = 1e-7;
 
+/// The middle of `values`; of an even number the mean of the two in the middle, `None` if there are none.
+#[must_use]
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let upper = *sorted.get(sorted.len() / 2)?;
+    match sorted.len() % 2 {
+        1 => Some(upper),
+        _ => Some(f64::midpoint(sorted[sorted.len() / 2 - 1], upper)),
+    }
+}
+
 /// A constant that is fitted.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Parameter {

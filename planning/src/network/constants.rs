@@ -267,14 +267,9 @@ impl<'a> Fit<'a> {
                     .runs
                     .iter()
                     .filter(|run| run.collective == collective && self.place(run) == *place);
-                let points = own.flat_map(|run| &run.points);
-                let sample = |point: &super::Point| Sample {
-                    bytes: point.bytes,
-                    whole: 0.0,
-                    besides: 0.0,
-                    seconds: point.seconds,
-                };
-                line::latency(&points.map(sample).collect::<Vec<_>>())
+                line::latency(
+                    own.flat_map(|run| &run.points).map(|point| (point.bytes, point.seconds)),
+                )
             });
             let value = (rate.field)(&mut self.machine.efficiency);
             match found {

@@ -1,5 +1,7 @@
 //! Latency and rate of a collective from its times over sizes.
 
+use plan::fit::median;
+
 /// Largest size whose time is all latency, in bytes: protocols of small messages reach up to here.
 const SMALL: u64 = 32 << 10;
 /// Least size that says something of a rate, in bytes.
@@ -33,10 +35,10 @@ pub(super) struct Line {
     pub(super) range: [u64; 2],
 }
 
-/// The latency alone.
-pub(super) fn latency(samples: &[Sample]) -> Option<f64> {
-    let small = samples.iter().filter(|one| one.bytes <= SMALL).map(|one| one.seconds);
-    median(small.collect())
+/// The latency alone, by times in seconds with their bytes.
+pub(super) fn latency(times: impl Iterator<Item = (u64, f64)>) -> Option<f64> {
+    let small = times.filter(|(bytes, _)| *bytes <= SMALL).map(|(_, seconds)| seconds);
+    median(&small.collect::<Vec<_>>())
 }
 
 /// The line through `samples` by least absolute errors of the logarithms of times, which single sizes that are far off do
@@ -45,7 +47,7 @@ pub(super) fn line(samples: &[Sample]) -> Option<Line> {
     let largest = samples.iter().map(|one| one.bytes).max()?;
     let least = LARGE.max(largest / SPAN);
     let used: Vec<Sample> = samples.iter().copied().filter(|one| one.bytes >= least).collect();
-    let latency = latency(samples);
+    let latency = latency(samples.iter().map(|one| (one.bytes, one.seconds)));
     let fixed = latency.unwrap_or(0.0);
     let time = |one: &Sample, share: f64| fixed + one.besides + one.whole / share;
     let error = |share: f64| -> f64 {
@@ -62,16 +64,7 @@ pub(super) fn line(samples: &[Sample]) -> Option<Line> {
     sizes.sort_unstable();
     sizes.dedup();
     let range = [sizes.first().copied()?, sizes.last().copied()?];
-    Some(Line { latency, share, residuals: [median(residuals)?, most], sizes: sizes.len(), range })
-}
-
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let at = values.len() / 2;
-    match values.len() % 2 {
-        1 => values.get(at).copied(),
-        _ => Some((values.get(at.checked_sub(1)?)? + values.get(at)?) / 2.0),
-    }
+    Some(Line { latency, share, residuals: [median(&residuals)?, most], sizes: sizes.len(), range })
 }
 
 #[cfg(test)]
@@ -110,7 +103,8 @@ mod tests {
     fn small_sizes_alone_have_a_latency_and_no_rate() {
         let all = [sample(8, 20e-6), sample(1024, 22e-6), sample(65536, 30e-6)];
         assert_eq!(line(&all), None);
-        assert!((latency(&all).unwrap() - 21e-6).abs() < 1e-12);
+        let small = latency(all.iter().map(|one| (one.bytes, one.seconds)));
+        assert!((small.unwrap() - 21e-6).abs() < 1e-12);
         let large = [sample(1 << 30, 0.1)];
         let line = line(&large).unwrap();
         assert_eq!((line.latency, line.residuals, line.sizes), (None, [0.0, 0.0], 1));
