@@ -15,7 +15,7 @@ use thiserror::Error;
 
 use crate::error::{Place, TraceError};
 use crate::events::{Event, keep, number};
-use crate::numbers::{LATEST, count, nanos};
+use crate::numbers::moment;
 use crate::torch::Rank;
 
 /// The most bytes of a line, but for that of the table.
@@ -335,10 +335,7 @@ impl Process {
 }
 
 fn time(value: Option<&Value>, place: Place, column: &'static str) -> Result<Nanos, TraceError> {
-    let value = number(value).ok_or(TraceError::Absent { place, column })?;
-    #[allow(clippy::cast_precision_loss)] // A limit.
-    nanos(value as f64, 1.0, LATEST, place, column)?;
-    Ok(Nanos(count(value, place, column)?))
+    moment(number(value).ok_or(TraceError::Absent { place, column })?, place, column)
 }
 
 #[cfg(test)]

@@ -31,6 +31,13 @@ pub(crate) fn nanos(
     Err(TraceError::Value { place, column, value: value.to_string(), why })
 }
 
+/// `value` nanoseconds, at most [`LATEST`].
+pub(crate) fn moment(value: i64, place: Place, column: &'static str) -> Result<Nanos, TraceError> {
+    #[allow(clippy::cast_precision_loss)] // A limit.
+    nanos(value as f64, 1.0, LATEST, place, column)?;
+    count(value, place, column).map(Nanos)
+}
+
 /// A whole number that fits its field.
 pub(crate) fn count<T: TryFrom<i64>>(
     value: i64,

@@ -13,7 +13,7 @@ use super::Spans;
 use super::attributes::Attributes;
 use crate::error::{Place, TraceError};
 use crate::events::number;
-use crate::numbers::{LATEST, LONGEST, count, nanos};
+use crate::numbers::{LONGEST, moment, nanos};
 
 /// Bytes in which a file shows its form.
 const WINDOW: usize = 1 << 20;
@@ -225,13 +225,10 @@ impl<'de> Visitor<'de> for Level<'_, '_> {
 impl RawSpan<'_> {
     /// Start and end in nanoseconds since 1970, if they are in range.
     fn time(&self, place: Place) -> Result<(Nanos, Nanos), TraceError> {
-        #[allow(clippy::cast_precision_loss)] // A limit.
         let of = |value: &Option<Value>, column| {
             let dated = || date(value.as_ref()?.as_str()?);
             let time = number(value.as_ref()).or_else(dated);
-            let time = time.ok_or(TraceError::Absent { place, column })?;
-            nanos(time as f64, 1.0, LATEST, place, column)?;
-            count(time, place, column).map(Nanos)
+            moment(time.ok_or(TraceError::Absent { place, column })?, place, column)
         };
         let (start, end) = (of(&self.start, "start time")?, of(&self.end, "end time")?);
         let Some(length) = end.0.checked_sub(start.0) else {
