@@ -111,17 +111,22 @@ fn read(
         }
         Err(bytes) => bytes,
     };
-    if !StepLog::of(&String::from_utf8_lossy(&bytes)).steps.is_empty() {
+    let read = match std::str::from_utf8(&bytes) {
+        Ok(text) if text.len() as u64 <= MAX_QUESTION => RlKeys::of_text(context, path, text),
+        // It says why it refuses the file.
+        _ => context
+            .read_text(path, MAX_QUESTION)
+            .and_then(|text| RlKeys::of_text(context, path, &text)),
+    };
+    let of_log = |wrong: Diagnostic| {
+        if StepLog::of(&String::from_utf8_lossy(&bytes)).steps.is_empty() {
+            return wrong;
+        }
         let file = quote::path(path);
         let message = format!("{file}: it is a log of steps, and does not say what its run asks");
         let help =
             format!("name the question or the launch script in front: `debubble rl run.sh {file}`");
-        return Err(Diagnostic::new(message).with_help(help).into());
-    }
-    let text = match String::from_utf8(bytes) {
-        Ok(text) if text.len() as u64 <= MAX_QUESTION => text,
-        // It says why it refuses the file.
-        _ => context.read_text(path, MAX_QUESTION)?,
+        Diagnostic::new(message).with_help(help)
     };
-    Ok(RlKeys::of_text(context, path, &text)?)
+    Ok(read.map_err(of_log)?)
 }
