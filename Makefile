@@ -46,6 +46,8 @@
 #             quickly, not as it is published, and the tests that take longest are left out
 # make lint   format, clippy and documentation, without a warning; the workflows of GitHub, too, where
 #             there is actionlint, or what checks them by their schema
+# make style  lint without the documentation, as CI runs it
+# make documentation  the documentation of Rust, without a warning
 # make check  lint and test: most of what CI runs
 # make fuzz   a million changed inputs for every reader of a file or a command line, in processes with a
 #             gigabyte of memory and two seconds for each input: none may break down. Twenty minutes of
@@ -56,7 +58,7 @@
 # The default build has --device cuda, which needs no CUDA to build; for the small one without:
 # cargo build --release --no-default-features
 
-.PHONY: all build install uninstall reproduce beyond searched cp-sat measure agree gpu gpu-bundle nightly tables tested test slurm lint check fuzz fuzz-minute bench cargo python torch hero book reference wheel sdist wasm web web-test
+.PHONY: all build install uninstall reproduce beyond searched cp-sat measure agree gpu gpu-bundle nightly tables tested test slurm lint style documentation check fuzz fuzz-minute bench cargo python torch hero book reference wheel sdist wasm web web-test
 
 all: reproduce
 
@@ -192,15 +194,19 @@ web-test: cargo
 # The target of the page (`rustup target add $(WASM)`).
 WASM = wasm32-unknown-unknown
 
-lint: cargo
+lint: style documentation
+
+style: cargo
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --features nccl,parquet --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --features nccl,parquet --locked
 	bash tests/python.sh lint
 	bash tests/workflows.sh
 	bash tests/stages-check.sh
 	bash tests/size.sh
 	bash tests/web.sh lint
+
+documentation: cargo
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --features nccl,parquet --locked
 
 check: lint test
 

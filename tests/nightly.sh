@@ -58,7 +58,7 @@ slow() {
 }
 
 slow_python() {
-  cargo build --quiet --profile test $(make --no-print-directory tested) --lib --bins --examples && bash tests/python.sh slow "$target/debug"
+  cargo build --quiet --profile test $(make --no-print-directory tested) --lib --bins --examples && DEBUBBLE_PYTHON=require bash tests/python.sh slow "$target/debug"
 }
 
 slow_torch() {
@@ -85,6 +85,7 @@ cp_sat() {
 check "make: release build and tables" release
 check "Parquet, which the release program lacks" without_parquet
 check "lints without CUDA" without_cuda
+check "documentation" make --no-print-directory documentation
 check "make test" make --no-print-directory test
 check "slow tests" slow
 check "slow tests of Python" slow_python

@@ -250,6 +250,7 @@ def test_a_worker_that_is_interrupted_costs_no_answer(here: db.AnswerList[db.Fou
         assert same(db.search_all(asked(), executor=Renamed(pool, interrupted_worker)), here)
 
 
+@pytest.mark.slow
 def test_dask_and_ray_give_the_same_answers(here: db.AnswerList[db.Found]) -> None:
     distributed = pytest.importorskip("distributed", reason="there is no Dask here")
     options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}

@@ -137,6 +137,7 @@ fn logs_of_slime_nemo_rl_and_trackers_are_read() {
 }
 
 #[test]
+#[ignore = "slow"]
 fn lengths_of_a_file_stay() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("lengths.txt");

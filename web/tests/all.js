@@ -1,6 +1,11 @@
 // All tests of the page, in one process and one browser: `node --test-reporter=spec web/tests/all.js`.
 
 import "./quick.js";
+import "./labels.test.js";
+import "./jobs.test.js";
+import "./timelines.test.js";
+import "./encoder-failures.test.js";
+import "./records.test.js";
 import "./drag.test.js";
 import "./share.test.js";
 import "./history.test.js";

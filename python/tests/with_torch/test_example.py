@@ -17,6 +17,7 @@ import debubble as db
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "torch_pipeline.py"
 
 
+@pytest.mark.slow
 def test_torch_pipeline(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

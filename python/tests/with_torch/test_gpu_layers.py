@@ -57,6 +57,7 @@ def test_a_cached_token_is_the_last_of_its_sequence(layers):
     torch.testing.assert_close(last, layer(x, cos, sin)[:, -1:], atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_every_experiment_has_its_rows(layers, tmp_path):
     table = tmp_path / "layers.csv"
     flags = "--device cpu --model tiny --layers 1 --repeats 1 --scale 512 --no-compile --csv"

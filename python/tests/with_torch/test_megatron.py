@@ -132,6 +132,7 @@ def heard(folder: Path, name: str) -> list[Any]:
     return [error for *error, _ in every]
 
 
+@pytest.mark.slow
 def test_every_rank_refuses_what_one_does_not_run(tmp_path: Path) -> None:
     ran("megatron_refusals.py", 1, tmp_path)
     assert heard(tmp_path, "held") == [["NoneType", "None"]] * 2

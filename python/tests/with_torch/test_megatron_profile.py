@@ -68,6 +68,7 @@ def check_profile(folder: Path, table: str, searched: str) -> None:
     assert (order.stages, order.chunks, order.placement) == (4, 2, "looped")
 
 
+@pytest.mark.slow
 def test_the_profile_of_the_page_is_searched(tmp_path: Path) -> None:
     check_profile(tmp_path, *page(tmp_path, 1, 3))
 
