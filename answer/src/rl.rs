@@ -21,6 +21,7 @@ use question::{Diagnostic, format};
 use crate::plan::tables::unmeasured_step;
 
 use self::calibrated::Calibrated;
+use self::levers::Lever;
 pub use self::levers::LeverRow;
 pub use self::logged::{HeldOut, HeldStep, LoggedPhase, LoggedSteps};
 pub use self::memory::TrainingMemory;
@@ -264,17 +265,14 @@ pub fn rl(context: &Context<'_>, keys: &RlKeys) -> Result<RlAnswer, Diagnostic> 
     let may_fit = training_memory.as_ref().is_none_or(|own| own.may_fit);
     let machine = question.training.machine();
     let device = machine.device.as_deref().unwrap_or_default();
-    let mut rows = Vec::new();
-    for lever in levers {
-        if context.stopped() {
-            break;
-        }
+    let row = |lever: Lever| {
         let ran = ask(&lever.keys).and_then(|asked| match memory(&asked)? {
             Some(own) if may_fit && !own.may_fit => Err(Diagnostic::new(own.verdict)),
             _ => run(&asked),
         });
-        rows.push(LeverRow::new(lever, ran, base));
-    }
+        LeverRow::new(lever, ran, base)
+    };
+    let rows = levers.into_iter().take_while(|_| !context.stopped()).map(row).collect();
     let [rollout_devices, training_devices] = question.devices;
     let answer = RlAnswer {
         headline: String::new(),

@@ -156,15 +156,8 @@ impl Replay {
                 times.first_start = Nanos(arrival(steps, made, order.slot_at(0)));
             }
             if order.is_unpaired() && !has_shards {
-                for &pass in passes {
-                    let step = steps[step_of(pass)];
-                    let microbatch = pass.microbatch as usize;
-                    let start = free.max(made[step.needs + microbatch] + step.hop);
-                    free = start + step.duration;
-                    busy += step.duration;
-                    made[step.makes + microbatch] = free;
-                    record(stage, Slot::One(pass), start, free);
-                }
+                let record = |pass, start, end| record(stage, Slot::One(pass), start, end);
+                (free, busy) = walk_unpaired(steps, made, passes, (free, busy), record);
             } else {
                 let pairs = order.pairs();
                 let mut next = self.pairs_at[stage];
@@ -321,6 +314,27 @@ fn pair_duration(known: &mut [u64], parts: &[u64], costs: &Costs, [one, other]: 
 fn make(made: &mut [u64], step: &Step, pass: Pass, end: u64) {
     let made = &mut made[step.makes + pass.microbatch as usize];
     *made = if step.is_shared { end.max(*made) } else { end };
+}
+
+/// Times `passes` of a stage that is free at `free` and was `busy` before, each by its own value; the same afterwards.
+#[inline]
+fn walk_unpaired(
+    steps: &[Step],
+    made: &mut [u64],
+    passes: &[Pass],
+    (mut free, mut busy): (u64, u64),
+    mut record: impl FnMut(Pass, u64, u64),
+) -> (u64, u64) {
+    for &pass in passes {
+        let step = steps[step_of(pass)];
+        let microbatch = pass.microbatch as usize;
+        let start = free.max(made[step.needs + microbatch] + step.hop);
+        free = start + step.duration;
+        busy += step.duration;
+        made[step.makes + microbatch] = free;
+        record(pass, start, free);
+    }
+    (free, busy)
 }
 
 /// A pass of each kind in each chunk, and in each shard of the vocabulary where there are any.

@@ -329,14 +329,7 @@ impl Planner<'_> {
         let calibrated = self.calibrated(cluster, &finalist);
         let bar = self.bar(cluster, &kind, calibrated, bars);
         let stock = calibrated.is_none().then(|| self.stock(cluster, &finalist)).flatten();
-        let (error, errors_of_tunings) = bar.map_or((None, None), |bar| {
-            let interval = bar.low.zip(bar.high).map(|(low, high)| [low, high]);
-            (interval, bar.of_tunings)
-        });
-        // Days and dollars have a contingency that is given in them.
-        let overrun =
-            if self.question.contingency.is_some() { overrun.around(1.0) } else { overrun };
-        let overrun = if calibrated.is_some() { overrun.of_measured_steps() } else { overrun };
+        let overrun = self.overrun(overrun, calibrated.is_some());
         Plan {
             cluster: at,
             step: reported,
@@ -352,8 +345,8 @@ impl Planner<'_> {
             gpu_hours: wall / 3600.0 * number(cluster.devices()),
             dollars: wall / 3600.0 * hourly,
             energy: watts(cluster).map(|watts| watts * wall / 3.6e6),
-            error,
-            errors_of_tunings,
+            error: bar.and_then(|bar| Some([bar.low?, bar.high?])),
+            errors_of_tunings: bar.and_then(|bar| bar.of_tunings),
             overrun,
             stock,
             kind,
@@ -363,6 +356,15 @@ impl Planner<'_> {
             fit_odds: ground(self.question, cluster).odds(&finalist),
             finalist,
         }
+    }
+
+    /// How much longer than planned a run takes, of which days and dollars have a contingency that is given in them.
+    fn overrun(&self, published: Overrun, is_calibrated: bool) -> Overrun {
+        let rest = match self.question.contingency {
+            Some(_) => published.around(1.0),
+            None => published,
+        };
+        if is_calibrated { rest.of_measured_steps() } else { rest }
     }
 
     /// How many times as long the step of `finalist` is with the defaults of Megatron-LM, which turn nothing on, on machines

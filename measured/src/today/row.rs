@@ -102,6 +102,15 @@ struct Sizes {
     sequence: u64,
 }
 
+/// Why no prediction can be compared with `row`, if none can.
+fn not_comparable(row: &Published) -> Option<&'static str> {
+    match () {
+        () if row.gpus.trim().is_empty() => Some("devices and groups are not printed"),
+        () if is_without_figures(row) => Some("it failed without a reason"),
+        () => None,
+    }
+}
+
 /// Reads `row`, line `line` of a table of `source`.
 pub(super) fn read(
     source: Source,
@@ -121,11 +130,8 @@ pub(super) fn read(
     let Ok(machine) = machines::of_device(&row.machine) else {
         return apart("no machine of its devices is built in".to_owned());
     };
-    if row.gpus.trim().is_empty() {
-        return apart("devices and groups are not printed".to_owned());
-    }
-    if is_without_figures(row) {
-        return apart("it failed without a reason".to_owned());
+    if let Some(reason) = not_comparable(row) {
+        return apart(reason.to_owned());
     }
     let machine = on_its_network(source, machine);
     let model = model.cut_to(whole("layers", &row.layers, model.layers())?);

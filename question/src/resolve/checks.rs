@@ -155,6 +155,22 @@ pub(super) fn flushes(
     scenario.error(setting, Some("schedule"), message).with_help(cure)
 }
 
+/// The key that is to blame for a fault.
+fn key_of(fault: &Fault, keys: &Keys) -> Option<&'static str> {
+    match fault {
+        Fault::Zero { what: "chunks per stage" } => Some("chunks"),
+        Fault::Zero { what } | Fault::ValueCount { what, .. } => Some(what),
+        Fault::TooManyChunks { .. } => Some("stages"),
+        Fault::TooManyPasses { .. } => Some("microbatches"),
+        Fault::Needs { key, .. } => Some(key),
+        Fault::BelowOneMicrobatch { .. } | Fault::Infeasible { .. } => Some(limit_key(keys)),
+        Fault::ShardCount { .. } => Some("vocab-s"),
+        Fault::HopCount { .. } => Some("hop"),
+        Fault::MicrobatchCount { .. } => keys.of_unequal_microbatches().next(),
+        _ => None,
+    }
+}
+
 /// Turns a fault into an error at the key that is to blame.
 pub(crate) fn explain(
     scenario: &Scenario,
@@ -162,20 +178,6 @@ pub(crate) fn explain(
     rule: &ScheduleSource,
     fault: &Fault,
 ) -> Diagnostic {
-    let key = match fault {
-        Fault::Zero { what: "chunks per stage" } => Some("chunks"),
-        Fault::Zero { what } | Fault::ValueCount { what, .. } => Some(*what),
-        Fault::TooManyChunks { .. } => Some("stages"),
-        Fault::TooManyPasses { .. } => Some("microbatches"),
-        Fault::Needs { key, .. } => Some(*key),
-        Fault::BelowOneMicrobatch { .. } | Fault::Infeasible { .. } => {
-            Some(limit_key(&setting.keys))
-        }
-        Fault::ShardCount { .. } => Some("vocab-s"),
-        Fault::HopCount { .. } => Some("hop"),
-        Fault::MicrobatchCount { .. } => setting.keys.of_unequal_microbatches().next(),
-        _ => None,
-    };
     let amount = |bytes: &Bytes| match has_footprints(&setting.keys) {
         true => bytes.to_string(),
         false if bytes.0 == 1 => "1 chunk activation".to_owned(),
@@ -208,7 +210,7 @@ pub(crate) fn explain(
         Fault::Needs { .. } | Fault::Zero { .. } => fault.to_string(),
         _ => format!("{name}: {fault}"),
     };
-    let error = scenario.error(setting, key, message);
+    let error = scenario.error(setting, key_of(fault, &setting.keys), message);
     match fault {
         Fault::BelowOneMicrobatch { needs, .. } => {
             let without = without_copies(scenario, setting, rule);

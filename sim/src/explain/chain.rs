@@ -147,18 +147,9 @@ pub(crate) fn of_engine<T: Clone>(
     let reduction = GradientReduction::default();
     let reduced = Boundary { reduction, ..boundary.clone() };
     let communication = Communication::default();
-    let silent = without_communication(&base);
-    let at_once = Job {
-        cluster: &ideal,
-        messages,
-        communication,
-        boundary: &reduced,
-        costs: &silent,
-        ..roomy
-    };
-    let free = alone(&at_once)?;
-    let costs = averaged(&base);
-    let equal = alone(&Job { costs: &costs, ..at_once })?;
+    let at_once = Job { cluster: &ideal, messages, communication, boundary: &reduced, ..roomy };
+    let free = alone(&Job { costs: &without_communication(&base), ..at_once })?;
+    let equal = alone(&Job { costs: &averaged(&base), ..at_once })?;
     let [actual, nominal] = [actual, nominal].map(|run| take(&Step::last(run, job.costs)));
     let all = [actual, nominal, one_step, unlimited, uncontended, hidden, gathered, free, equal];
     Ok((all, runs.get()))
