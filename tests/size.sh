@@ -9,12 +9,12 @@ cd "$(dirname "$0")/.."
 # Each wing with its budget and its rooms.
 wings() {
   cat <<'EOF'
-model     30795 pipeline sim profile certificate scenarios
+model     30800 pipeline sim profile certificate scenarios
 search    17404 search ilp failures
 hardware  28158 calibrate executor traces
-planner   44419 plan planning imports fsdp measured
-answers   44299 question answer reproduce
-doors     24258 src python web draw native launches
+planner   44425 plan planning imports fsdp measured
+answers   44319 question cases answer reproduce
+doors     24256 src python web draw native launches
 EOF
 }
 

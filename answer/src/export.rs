@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use cases::Case;
 use pipeline::{Schedule, primus, torch_csv};
-use question::case::{self, Case};
 use question::export::Form;
 use question::scenario::Scenario;
 use question::{Context, Diagnostic, Warnings, quote};
@@ -21,19 +21,19 @@ pub fn export(
     needs_times: bool,
 ) -> Result<Case, Diagnostic> {
     if let (false, [setting]) = (needs_times, &mut scenario.settings[..]) {
-        case::allow_without_times(setting);
+        cases::allow_without_times(setting);
     }
     let [setting] = &scenario.settings[..] else {
         let count = scenario.settings.len();
         let message = format!("export takes one setting, but the scenario has {count}");
         return Err(Diagnostic::new(message));
     };
-    let rules = case::rules(context, &scenario, setting)?;
+    let rules = cases::rules(context, &scenario, setting)?;
     let [rule] = &rules[..] else {
         let message = format!("export takes one schedule, not {}", rules.len());
         return Err(scenario.error(setting, Some("schedule"), message));
     };
-    let case = case::case(context, &scenario, setting, rule)?;
+    let case = cases::case(context, &scenario, setting, rule)?;
     let mut warnings = Warnings::default();
     warnings.add_ignored(setting, rule);
     case.split.into_iter().for_each(|split| warnings.add_of_setting(split.note()));

@@ -1,8 +1,8 @@
 //! The parameters that stages hold gathered: memory beside that of activations.
 
+use cases::Case;
 use pipeline::Bytes;
 use pipeline::sharding::{ParameterAct, Sharding};
-use question::case::Case;
 use serde::Serialize;
 
 /// Gathered parameters that the stages of a case hold, and how often the stages communicate.

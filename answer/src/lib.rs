@@ -15,7 +15,7 @@
 //! | prediction against measurement | [`timelines::read`], [`compare::Comparison::of`] | [`compare::Comparison`] |
 //! | a trainer, recorded | [`profile::of`] | a [`TrainerProfile`](::profile::TrainerProfile) |
 //! | a certificate | [`verify::verify`] | [`verify::VerifyAnswer`] |
-//! | one schedule for other tools | [`export::export`] | [`question::case::Case`] |
+//! | one schedule for other tools | [`export::export`] | [`cases::Case`] |
 //! | all schedules | [`schedules::schedules`] | [`schedules::SchedulesAnswer`] |
 //!
 //! Nothing here opens a path, prints, reads a clock or ends the process: a [`question::Host`] lends

@@ -10,8 +10,8 @@ use sim::occupancy::Curve;
 use sim::streams::StreamTimes;
 use sim::{Details, EngineRuns, HostCopy, Kept, Replay, Simulation, SimulationError, Study};
 
+use cases::{Case, Split, SplitJson};
 use question::Diagnostic;
-use question::case::{Case, Split, SplitJson};
 
 use crate::explain::{Explanation, report as why};
 use crate::front::Standing;

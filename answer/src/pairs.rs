@@ -7,7 +7,7 @@ use pipeline::overlap::Composition;
 use pipeline::{Kind, Nanos, Slot};
 use serde::Serialize;
 
-use question::case::Case;
+use cases::Case;
 
 /// Pairs of a forward of like chunks with a backward of like chunks, or such backwards alone where they
 /// hide their communication behind their own W.

@@ -1,7 +1,7 @@
 //! The schedules: description, requirements and figures of each.
 
+use cases::SEARCHED;
 use pipeline::{Choice, Chunks, Family, InTorch, LeftOut, LimitUse};
-use question::case::SEARCHED;
 use question::format;
 use question::sheet::Sheet;
 use question::{Diagnostic, source};

@@ -5,7 +5,7 @@ mod best;
 pub mod headline;
 pub mod report;
 
-use question::case::{self, Case, Selected};
+use cases::{Case, Selected};
 use question::diagnostic::Fault;
 use question::host::announce_estimate;
 use question::scenario::{Scenario, Setting};
@@ -204,7 +204,7 @@ fn answers(
     let mut warnings = Warnings::default();
     for setting in &scenario.settings {
         warnings.add_assumed(context, setting);
-        questions.push((setting, case::selected(context, scenario, setting)?));
+        questions.push((setting, cases::selected(context, scenario, setting)?));
     }
     check_size(&questions)?;
     let count: usize = questions.iter().map(|(_, selected)| selected.len()).sum();
@@ -258,7 +258,7 @@ fn answers(
 fn check_size(questions: &[(&Setting, Vec<Selected>)]) -> Result<(), Diagnostic> {
     let of = |(setting, selected): &(&Setting, Vec<Selected>)| {
         let all = selected.iter().filter(|one| one.by_all);
-        all.map(|one| 3 * case::forwards(setting, &one.rule)).sum::<u64>()
+        all.map(|one| 3 * cases::forwards(setting, &one.rule)).sum::<u64>()
     };
     let passes = questions.iter().map(of).fold(0u64, u64::saturating_add);
     if passes <= MOST_PASSES {
@@ -281,10 +281,10 @@ fn answer(
     simulate: &mut impl FnMut(Case) -> Result<Outcome, Diagnostic>,
     warnings: &mut Warnings,
 ) -> Result<Outcome, Diagnostic> {
-    let case = case::case(context, scenario, setting, &one.rule)?;
+    let case = cases::case(context, scenario, setting, &one.rule)?;
     warnings.add_ignored(setting, &one.rule);
-    warnings.add_idle_links(setting, &case);
-    warnings.add_spread(&case);
+    warnings.add_idle_links(setting, &case.schedule, &case.name);
+    warnings.add_spread(case.hardware.as_ref(), &case.name);
     let outcome = simulate(case)?;
     if outcome.overlaps_near_limit() {
         warnings.add(NEAR_LIMIT, &outcome.case.name);

@@ -6,8 +6,8 @@ use pipeline::{Metrics, Order, Span};
 use sim::Kept;
 use sim::streams::{StreamTimes, Streams};
 
+use cases::Case;
 use question::Diagnostic;
-use question::case::Case;
 
 /// Times of the streams of each stage of `case`: in the last step of `kept` on hardware, in replica 0
 /// under noise.

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use question::keys::Keys;
 use question::scenario::Scenario;
-use question::{Context, Diagnostic, case, files};
+use question::{Context, Diagnostic, files};
 
 use crate::ask::{Files, ask};
 use crate::error::raised;
@@ -79,7 +79,7 @@ impl Question {
             for setting in &scenario.settings {
                 files::each(&inner, &setting.keys, |_| ())?;
                 if setting.keys.schedule.is_some() {
-                    case::selected(&inner, &scenario, setting)?;
+                    cases::selected(&inner, &scenario, setting)?;
                 }
             }
             Ok(recorder.into_files())

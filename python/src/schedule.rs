@@ -5,6 +5,7 @@ use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use cases::read_schedule;
 use draw::gantt::{self, Style};
 use draw::{Width, pictures};
 use pipeline::primus::{self, PrimusRefusal};
@@ -13,7 +14,6 @@ use pipeline::{Collectives, Costs, Nanos, PassTimes, Placement, ShardTimes, Voca
 use pyo3::basic::CompareOp;
 use pyo3::prelude::*;
 use question::Diagnostic;
-use question::case::read_schedule;
 use question::export::Form;
 use sim::Replay;
 

@@ -3,15 +3,14 @@
 //!
 //! A door reads its user's words into a [`scenario::Scenario`] of settings with [`keys::Keys`] or into
 //! [`fsdp::FsdpKeys`], and lends a [`host::Host`]. From there on everything is typed:
-//! [`case::case`] makes one schedule of one setting whole and checked, a [`diagnostic::Diagnostic`] says
-//! what is wrong with it.
+//! [`resolve::Resolved`] has the costs, footprints and limits of one setting, a [`diagnostic::Diagnostic`] says what is
+//! wrong with it.
 //!
 //! ```
 //! use std::collections::BTreeMap;
 //! use std::path::PathBuf;
 //!
-//! use question::case::{ScheduleSource, case};
-//! use question::{Context, keys::Keys, scenario::Scenario};
+//! use question::{Context, keys::Keys, resolve::Resolved, scenario::Scenario, source::ScheduleSource};
 //!
 //! // The same words as in a scenario file, here as JSON.
 //! let keys: Keys = serde_json::from_str(
@@ -24,8 +23,8 @@
 //! let host: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::new();
 //! let context = Context::new(&host);
 //! let source = ScheduleSource::named(&context, "zb-heuristic")?;
-//! let case = case(&context, &scenario, &scenario.settings[0], &source)?;
-//! assert_eq!(case.schedule.shape().stages(), 4);
+//! let resolved = Resolved::of(&context, &scenario, &scenario.settings[0], &source)?;
+//! assert_eq!(resolved.shape.stages(), 4);
 //!
 //! // Errors are values, with a cure.
 //! let Err(error) = ScheduleSource::named(&context, "zb-h9") else { unreachable!() };
@@ -34,7 +33,6 @@
 //! ```
 
 pub mod built_in;
-pub mod case;
 pub mod chain;
 pub mod diagnostic;
 pub mod encoder;
@@ -53,6 +51,7 @@ pub mod kinds;
 pub mod memory;
 pub mod nearest;
 pub mod noise;
+pub mod notes;
 pub mod python_json;
 pub mod questions;
 pub mod quote;

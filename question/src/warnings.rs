@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::case::{self, Case, ScheduleSource};
-use crate::hardware;
+use pipeline::Schedule;
+
+use crate::hardware::{self, Hardware};
 use crate::host::Context;
-use crate::noise;
 use crate::scenario::Setting;
+use crate::source::ScheduleSource;
+use crate::{noise, notes};
 
 /// Warnings about questions, each once however many schedules and settings it concerns.
 #[derive(Default)]
@@ -29,29 +31,29 @@ impl Warnings {
 
     /// Adds the assumptions about `setting`, and its keys that have no influence on any schedule.
     pub fn add_assumed(&mut self, context: &Context<'_>, setting: &Setting) {
-        self.of_settings.extend(case::assumed(context, setting));
+        self.of_settings.extend(notes::assumed(context, setting));
         self.of_settings.extend(noise::ignored(setting));
         self.of_settings.extend(hardware::ignored(setting));
     }
 
     /// Adds the keys of `setting` that have no influence on the schedule of `rule`.
     pub fn add_ignored(&mut self, setting: &Setting, rule: &ScheduleSource) {
-        for text in case::ignored(setting, rule) {
+        for text in notes::ignored(setting, rule) {
             self.add(&text, rule.name());
         }
     }
 
-    /// Adds the slowed links of `setting` over which the schedule of `case` sends nothing.
-    pub fn add_idle_links(&mut self, setting: &Setting, case: &Case) {
-        for text in noise::idle_links(setting, &case.schedule) {
-            self.add(&text, &case.name);
+    /// Adds the slowed links of `setting` over which `schedule`, called `name`, sends nothing.
+    pub fn add_idle_links(&mut self, setting: &Setting, schedule: &Schedule, name: &str) {
+        for text in noise::idle_links(setting, schedule) {
+            self.add(&text, name);
         }
     }
 
-    /// Adds how the expert group of `case` lies on its cluster, if it has one.
-    pub fn add_spread(&mut self, case: &Case) {
-        if let Some(text) = case.hardware.as_ref().and_then(hardware::spread_of_experts) {
-            self.add(&text, &case.name);
+    /// Adds how the expert group of the schedule `name` is placed on `hardware`, if it has one.
+    pub fn add_spread(&mut self, hardware: Option<&Hardware>, name: &str) {
+        if let Some(text) = hardware.and_then(hardware::spread_of_experts) {
+            self.add(&text, name);
         }
     }
 

@@ -1,8 +1,8 @@
 //! Bounds on improvements over the published schedules: the best order that a search finds for each cell
 //! of a table, its lower bound, and the gap between them.
 
+use cases::{Aim, Search, Searched};
 use pipeline::{Limit, Nanos, Placement};
-use question::case::{self, Aim, Search, Searched};
 use question::scenario::{Scenario, Setting};
 use question::sheet::Sheet;
 use question::{Context, Diagnostic};
@@ -140,7 +140,7 @@ fn cell(
         solved: true,
         stop: &|| context.stopped(),
     };
-    let Searched { case, found, .. } = case::search(context, scenario, &setting, &search, |_| {})?;
+    let Searched { case, found, .. } = cases::search(context, scenario, &setting, &search, |_| {})?;
     let metrics = Replay::new().metrics(&case.schedule, case.problem.costs());
     let metrics = metrics.map_err(|fault| Diagnostic::new(fault.to_string()))?;
     let rate = |cost: Nanos| metrics.bubble_rate_of(cost);

@@ -1,8 +1,8 @@
 //! Table 2: bubble and peak memory of the hand-made schedules by formula, beside the simulation.
 
+use cases::{Case, ScheduleSource};
 use pipeline::closed_form::Uniform;
 use pipeline::{Bytes, Nanos};
-use question::case::{self, Case, ScheduleSource};
 use question::scenario::{Convention, Scenario, Setting};
 use question::sheet::Sheet;
 use question::{Context, Diagnostic};
@@ -21,7 +21,7 @@ pub(super) fn cells(table: &Table, sources: &Sources<'_>) -> Result<Contents, Di
     let context = sources.context();
     let mut cells = Vec::new();
     for setting in &scenario.settings {
-        for rule in case::rules(context, &scenario, setting)? {
+        for rule in cases::rules(context, &scenario, setting)? {
             cells.extend(cells_of(context, &scenario, setting, &rule)?);
         }
     }
@@ -36,7 +36,7 @@ fn cells_of(
     setting: &Setting,
     rule: &ScheduleSource,
 ) -> Result<Vec<Cell>, Diagnostic> {
-    let case = case::case(context, scenario, setting, rule)?;
+    let case = cases::case(context, scenario, setting, rule)?;
     let Some(formula) = Formula::of(&case) else { return Ok(Vec::new()) };
     let study = case.simulation().study(Details::default(), &mut Replay::new());
     let Study { metrics, memory, .. } = study.map_err(|error| case.error(&error))?;

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
+use cases::ScheduleSource;
 use pipeline::Limit;
-use question::case::{self, ScheduleSource};
 use question::scenario::{Convention, Scenario};
 use question::sheet::Sheet;
 use question::{Context, Diagnostic};
@@ -89,7 +89,7 @@ fn cell(
     let published = published.ok_or_else(|| wrong(format!("`{figure}` is not a number")))?;
     let mut setting = setting.clone();
     setting.keys.memory_limit = Some(vec![limit]);
-    let case = case::case(context, scenario, &setting, &ScheduleSource::named(context, method)?)?;
+    let case = cases::case(context, scenario, &setting, &ScheduleSource::named(context, method)?)?;
     let metrics = Replay::new().metrics(&case.schedule, case.problem.costs());
     let ours = metrics.map_err(|fault| wrong(fault.to_string()))?.bubble_rate();
     let row = format!("{name}, {limit}");

@@ -1,7 +1,7 @@
 //! Tables of bubble rates: schedules beside each other, one setting per row.
 
+use cases::{Case, ScheduleSource};
 use pipeline::{Metrics, Nanos};
-use question::case::{self, Case, ScheduleSource};
 use question::scenario::{Convention, Scenario, Setting};
 use question::sheet::Sheet;
 use question::{Context, Diagnostic};
@@ -33,7 +33,7 @@ fn cells_of(
     scenario: &Scenario,
     setting: &Setting,
 ) -> Result<Vec<Cell>, Diagnostic> {
-    let rules = case::rules(context, scenario, setting)?;
+    let rules = cases::rules(context, scenario, setting)?;
     let cells = rules.into_par_iter().map(|rule| cell(context, scenario, setting, &rule));
     Ok(cells.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
@@ -75,7 +75,7 @@ fn exact_case(
     let mut setting = setting.clone();
     let chunks = setting.keys.chunks.unwrap_or(1);
     tick(&mut setting, chunks);
-    case::case(context, scenario, &setting, rule)
+    cases::case(context, scenario, &setting, rule)
 }
 
 /// Puts `setting` on a clock that ticks `chunks` times as often. Rates do not depend on the clock.

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use answer::simulate::baseline::Baseline;
 use answer::timelines;
+use cases::ScheduleSource;
 use clap::Parser as _;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -20,7 +21,6 @@ use plan::Machine;
 use planning::machines;
 use profile::{AnyProfile, Unsplit};
 use question::Context;
-use question::case::{self, ScheduleSource};
 use question::hardware::clusters;
 use question::keys::Keys;
 use question::noise::tables;
@@ -133,10 +133,10 @@ fn scenario(given: &Given<'_>) -> Result<(), String> {
 fn asked(context: &Context<'_>, given: &Given<'_>) -> Result<(), String> {
     let scenario = Scenario::read(context, &given.file("scenario.toml")).map_err(shown)?;
     for setting in scenario.settings.iter().take(2) {
-        let selected = case::selected(context, &scenario, setting).map_err(shown)?;
+        let selected = cases::selected(context, &scenario, setting).map_err(shown)?;
         // One of them: the bytes choose which.
         if let Some(one) = selected.get(given.bytes.len() % selected.len().max(1)) {
-            let tried = case::try_out(context, &scenario, setting, &one.rule).map_err(shown);
+            let tried = cases::try_out(context, &scenario, setting, &one.rule).map_err(shown);
             // Not every schedule can do a question that asks for all of them.
             if !one.by_all {
                 tried?;

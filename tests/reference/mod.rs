@@ -19,9 +19,9 @@ mod schemas;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use cases::SEARCHED;
 use clap::CommandFactory;
 use pipeline::Family;
-use question::case::SEARCHED;
 
 const BEGIN: &str = "<!-- generated: ";
 const BEGIN_ENDS: &str = " -->\n";

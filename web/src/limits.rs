@@ -1,6 +1,6 @@
 //! Limits of a browser: smaller than those of the library on a machine of its own.
 
-use question::case::{self, ScheduleSource};
+use cases::ScheduleSource;
 use question::encoder::EncoderKeys;
 use question::failures::FailureKeys;
 use question::fsdp::FsdpSetting;
@@ -47,7 +47,7 @@ pub(crate) fn check_file(name: &str, bytes: u64) -> Result<(), Diagnostic> {
 /// # Errors
 /// If it does.
 pub(crate) fn check_passes(scenario: &Scenario, rule: &ScheduleSource) -> Result<(), Diagnostic> {
-    let passes = scenario.settings.iter().map(|one| case::forwards(one, rule).saturating_mul(3));
+    let passes = scenario.settings.iter().map(|one| cases::forwards(one, rule).saturating_mul(3));
     check_count(passes.max().unwrap_or(0))
 }
 
@@ -60,8 +60,8 @@ pub(crate) fn check_schedules(
     scenario: &Scenario,
 ) -> Result<(), Diagnostic> {
     for setting in &scenario.settings {
-        for rule in case::rules(context, scenario, setting)? {
-            check_count(case::forwards(setting, &rule).saturating_mul(3))?;
+        for rule in cases::rules(context, scenario, setting)? {
+            check_count(cases::forwards(setting, &rule).saturating_mul(3))?;
         }
     }
     Ok(())
@@ -179,8 +179,8 @@ pub(crate) fn check_failures(
     let refused =
         |message: String, key: &str| Err(Diagnostic::new(message).with_help(ELSEWHERE).about(key));
     for setting in &scenario.settings {
-        for rule in case::rules(context, scenario, setting)? {
-            let forwards = case::forwards(setting, &rule);
+        for rule in cases::rules(context, scenario, setting)? {
+            let forwards = cases::forwards(setting, &rule);
             let passes = forwards.saturating_mul(3).saturating_mul(pipelines);
             if passes > MOST_REROUTED {
                 let message =

@@ -135,14 +135,14 @@ impl File {
                     Diagnostic::file(&self.file, message)
                 })
             }
-            "txt" | "csv" => question::case::read_schedule(context, &self.file).map(drop),
+            "txt" | "csv" => cases::read_schedule(context, &self.file).map(drop),
             _ => Ok(()),
         }
     }
 
     /// The shape of the order in it.
     pub(crate) fn order(&self, context: &Context<'_>) -> Result<Order, Diagnostic> {
-        let (_, schedule) = question::case::read_schedule(context, &self.file)?;
+        let (_, schedule) = cases::read_schedule(context, &self.file)?;
         let shape = schedule.shape();
         Ok(Order {
             stages: shape.stages(),

@@ -1,10 +1,10 @@
 //! The best order under a memory limit.
 
 use answer::search::{SearchRow, certificate};
+use cases::{Case, ScheduleSource};
 use draw::gantt::{self, Chart};
 use draw::pictures;
 use pipeline::{Family, Timeline};
-use question::case::{self, Case, ScheduleSource};
 use question::scenario::{Scenario, Setting};
 use question::search::SearchKeys;
 use question::{Context, Diagnostic, keywords};
@@ -101,7 +101,7 @@ impl Asked<'_> {
         setting: &Setting,
     ) -> Result<(&'static str, Timeline), Diagnostic> {
         let rule = ScheduleSource::Family(family);
-        let case = case::case(self.context, self.scenario, setting, &rule)?;
+        let case = cases::case(self.context, self.scenario, setting, &rule)?;
         Ok((family.name(), timeline(&case)?))
     }
 }

@@ -7,7 +7,6 @@ use answer::simulate::{Answers, Wants, point, report};
 use draw::html::Drawing;
 use draw::pictures::explain as pictures;
 use pipeline::{Bytes, Limits, Span, Timeline};
-use question::case;
 use question::format;
 use question::keys::Keys;
 use question::scenario::Scenario;
@@ -197,8 +196,8 @@ fn check_size(context: &Context<'_>, scenario: &Scenario) -> Result<(), Diagnost
     let mut passes = 0u64;
     for setting in &scenario.settings {
         let steps = u64::from(setting.keys.hardware.steps.unwrap_or(1));
-        for one in case::selected(context, scenario, setting)? {
-            let forwards = case::forwards(setting, &one.rule);
+        for one in cases::selected(context, scenario, setting)? {
+            let forwards = cases::forwards(setting, &one.rule);
             passes = passes.saturating_add(forwards.saturating_mul(3).saturating_mul(steps));
         }
     }

@@ -3,7 +3,7 @@
 use sim::levers::{Baseline, LeverNote, Watch};
 use sim::{Hardware, Simulation};
 
-use question::case::Case;
+use cases::Case;
 use question::host::announce_estimate;
 use question::{Context, Work};
 

@@ -1,9 +1,9 @@
 //! What is asked of a case, checked.
 
+use cases::Case;
 use failures::{Dead, Deal, Pipelines, Policy, Rates, Rerouting, Worker};
 use pipeline::{Bytes, Costs, Hops, Memory, Nanos};
 use question::Diagnostic;
-use question::case::Case;
 use question::failures::{DealKey, FailureKeys};
 use question::scenario::Setting;
 use search::{Instance, Objective, idle_link_times};

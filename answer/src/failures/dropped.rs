@@ -1,7 +1,7 @@
 //! Steps of the pipelines that are left when others are left out.
 
+use cases::{Case, ScheduleSource};
 use failures::Pipelines;
-use question::case::{self, Case, ScheduleSource};
 use question::failures::FailureKeys;
 use question::keys::Keys;
 use question::scenario::{Scenario, Setting};
@@ -49,7 +49,7 @@ pub(super) fn steps(
         let cases = numbers.into_iter().find_map(|number| {
             let microbatches = Some(number);
             let setting = of.1.with(Keys { microbatches, ..of.1.keys.clone() });
-            let case = case::case(context, of.0, &setting, of.2).ok()?;
+            let case = cases::case(context, of.0, &setting, of.2).ok()?;
             (case.microbatches() == u32::try_from(number).ok()?).then_some((number, case))
         });
         let Some((microbatches, case)) = cases else { return Ok(None) };

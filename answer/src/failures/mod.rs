@@ -11,8 +11,8 @@ mod report;
 use std::collections::BTreeSet;
 
 use ::failures::{FailureError, Ran, Step};
+use cases::{Case, ScheduleSource};
 use pipeline::Bytes;
-use question::case::{self, Case, ScheduleSource};
 use question::failures::FailureKeys;
 use question::scenario::{Scenario, Setting};
 use question::sheet::Sheet;
@@ -237,8 +237,8 @@ pub fn failures(
     let mut results = Vec::new();
     let mut warnings = Warnings::default();
     for setting in &scenario.settings {
-        case::assumed(context, setting).into_iter().for_each(|text| warnings.add_of_setting(text));
-        for rule in case::rules(context, scenario, setting)? {
+        cases::assumed(context, setting).into_iter().for_each(|text| warnings.add_of_setting(text));
+        for rule in cases::rules(context, scenario, setting)? {
             if !results.is_empty() && context.stopped() {
                 break;
             }
@@ -261,7 +261,7 @@ fn rows(
     of: (&Scenario, &Setting, &ScheduleSource),
     keys: &FailureKeys,
 ) -> Result<Vec<FailureRow>, Diagnostic> {
-    let case = case::case(context, of.0, of.1, of.2)?;
+    let case = cases::case(context, of.0, of.1, of.2)?;
     let asked = Asked::new(&case, keys, of.1)?;
     let dropped = dropped::steps(context, of, &case, keys)?;
     let is_whole = !case.schedule.splits_backward();

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use ::search::{Effort, Objective};
+use cases::{Aim, Search};
 use certificate::{Backwards, Certificate, MAX_BYTES};
 use pipeline::{Nanos, Schedule};
-use question::case::{self, Aim, Search};
 use question::kinds::{self, InputKind};
 use question::sheet::Sheet;
 use question::{Context, Diagnostic, format};
@@ -100,7 +100,7 @@ pub fn search(
         solved: true,
         stop: &|| context.stopped(),
     };
-    let searched = case::search(context, set.scenario(), one.setting(), &search, |_| {})?;
+    let searched = cases::search(context, set.scenario(), one.setting(), &search, |_| {})?;
     Ok(Some(offer(context, folder, one, certificate_of(&searched)?, credit)))
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use certificate::{Certificate, Objective as CertificateObjective};
 use pipeline::{Placement, Shape};
 use question::scenario::{Scenario, Setting};
-use question::{Context, Diagnostic, case, keywords, nearest, quote};
+use question::{Context, Diagnostic, keywords, nearest, quote};
 use search::{Instance, Objective};
 
 /// The file of the set, as errors name it.
@@ -103,7 +103,7 @@ fn of(
     scenario: &Scenario,
     setting: &Setting,
 ) -> Result<RecordInstance, Diagnostic> {
-    let instance = case::searchable(context, scenario, setting, None, Objective::Span)?;
+    let instance = cases::searchable(context, scenario, setting, None, Objective::Span)?;
     let limits = setting.keys.memory_limit.iter().flatten();
     Ok(RecordInstance {
         name: setting.name.clone().unwrap_or_default(),

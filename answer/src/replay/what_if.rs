@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 use traces::{Medians, Operation, Run, Sends, Times};
 
-use question::case::{self, ScheduleSource};
+use cases::ScheduleSource;
 use question::replay::{ReplayKeys, WhatIf};
 use question::scenario::{Scenario, Setting};
 use question::{Context, Diagnostic};
@@ -115,8 +115,8 @@ impl<'a> Asked<'a> {
         let replaced = makespan(&own, &costs)?;
         let answer = |rule: &ScheduleSource| {
             let (scenario, setting) = self.setting(&own, &costs);
-            let case = case::case(self.context, &scenario, &setting, rule)?;
-            case::ignored(&setting, rule)
+            let case = cases::case(self.context, &scenario, &setting, rule)?;
+            cases::ignored(&setting, rule)
                 .iter()
                 .for_each(|text| self.context.warn(format!("{}: {text}", rule.name())));
             let pipeline = makespan(&case.schedule, case.problem.costs())?;
@@ -174,7 +174,7 @@ impl<'a> Asked<'a> {
         }
         let share = match (backward_split, hidden, seq) {
             (Some(share), ..) => share,
-            (None, Some(hidden), Some(seq)) => case::Split::Flops { hidden, seq }.share(),
+            (None, Some(hidden), Some(seq)) => cases::Split::Flops { hidden, seq }.share(),
             _ => {
                 let text =
                     "half of each backward pass is taken for B: --backward-split says otherwise";

@@ -1,7 +1,7 @@
 //! One search: a setting under one limit, what it makes small, and what is told of it meanwhile.
 
+use cases::Aim;
 use pipeline::Schedule;
-use question::case::{self, Aim};
 use question::host::Work;
 use question::scenario::{Scenario, Setting};
 use question::search::SearchKeys;
@@ -100,7 +100,7 @@ pub(super) fn row(asked: &Asked<'_>, aim: Aim) -> Result<SearchRow, Diagnostic> 
     let Asked { context, scenario, setting, keys, seen, .. } = *asked;
     let stop = asked.stop();
     let known: Vec<&Schedule> = asked.same().map(|row| &row.searched.found.schedule).collect();
-    let search = case::Search {
+    let search = cases::Search {
         placement: keys.placement(),
         aim,
         effort: asked.effort(keys.times()),
@@ -111,7 +111,7 @@ pub(super) fn row(asked: &Asked<'_>, aim: Aim) -> Result<SearchRow, Diagnostic> 
     };
     let work = context.host().begin(1, "");
     let tell = |now| asked.tell(&*work, now);
-    let mut searched = case::search(context, scenario, setting, &search, tell)?;
+    let mut searched = cases::search(context, scenario, setting, &search, tell)?;
     asked.warn_of_clock(keys.times(), searched.found.interrupted);
     let solved = keys.ilp.then(|| program::solve(context, keys, &mut searched, seen));
     SearchRow::of(searched, solved.transpose()?, keys.objective, setting)
@@ -119,5 +119,5 @@ pub(super) fn row(asked: &Asked<'_>, aim: Aim) -> Result<SearchRow, Diagnostic> 
 
 /// Objective to minimise in a run on the hardware of `setting`, if it has hardware.
 pub(super) fn figure(keys: &SearchKeys, setting: &Setting) -> Option<Figure> {
-    keys.figure().filter(|_| keys.vary.is_empty() && case::is_on_hardware(setting))
+    keys.figure().filter(|_| keys.vary.is_empty() && cases::is_on_hardware(setting))
 }

@@ -1,7 +1,7 @@
 //! Published schedules of other chunks or another placement than those searched, where one fits and is shorter.
 
+use cases::ScheduleSource;
 use pipeline::{Choice, Family, Memory, Nanos, Placement, Semantics};
-use question::case::{self, ScheduleSource};
 use question::scenario::{Scenario, Setting};
 use question::{Context, format};
 use serde::{Serialize, Serializer};
@@ -73,12 +73,12 @@ impl Elsewhere {
     ) -> Option<Self> {
         let instance = &row.searched.instance;
         let rule = ScheduleSource::Family(family);
-        let (shape, placement) = case::shape(scenario, setting, &rule).ok()?;
+        let (shape, placement) = cases::shape(scenario, setting, &rule).ok()?;
         let chunks = shape.chunks_per_stage();
         if (chunks, placement) == (instance.shape.chunks_per_stage(), instance.placement) {
             return None;
         }
-        let case = case::case(context, scenario, setting, &rule).ok()?;
+        let case = cases::case(context, scenario, setting, &rule).ok()?;
         let memory = Memory::of(&case.schedule, case.problem.footprints()).ok()?;
         if case.limits.as_ref().is_some_and(|limits| memory.over(limits).is_some()) {
             return None;

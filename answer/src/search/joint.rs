@@ -1,7 +1,7 @@
 //! One search of order, layers, chunks, recomputation, copies to the host and pairs together.
 
+use cases::Joint;
 use pipeline::Schedule;
-use question::case::Joint;
 use question::scenario::{Scenario, Setting};
 use question::{Diagnostic, keywords};
 use search::Choice;

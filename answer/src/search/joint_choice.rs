@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use cases::{Joint, SearchedJointly};
 use pipeline::{LayerLayout, Nanos, Placement, Schedule};
-use question::case::{Joint, SearchedJointly};
 use question::format;
 use question::scenario::Setting;
 use question::values::passes::Recomputed;

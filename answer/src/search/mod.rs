@@ -12,9 +12,9 @@ mod report;
 mod simulated;
 mod solution;
 
+use cases::{Aim, SEARCHED, ScheduleSource, SearchKind};
 use pipeline::{Limit, Placement};
 use profile::AnyProfile;
-use question::case::{self, Aim, SEARCHED, ScheduleSource, SearchKind};
 use question::host::announce_estimate;
 use question::scenario::{Scenario, Setting};
 use question::search::{PlacementArg, SearchKeys, Varied};
@@ -145,19 +145,19 @@ pub fn check(scenario: &Scenario, keys: &SearchKeys) -> Result<(), Diagnostic> {
     }
     scenario.settings.iter().try_for_each(|setting| {
         match keys.statistic() {
-            Some(statistic) => case::check_under_noise(scenario, setting, statistic)?,
+            Some(statistic) => cases::check_under_noise(scenario, setting, statistic)?,
             None => {
-                case::check_noise_free(scenario, setting)?;
-                case::check_figure(setting, keys.figure())?;
+                cases::check_noise_free(scenario, setting)?;
+                cases::check_figure(setting, keys.figure())?;
             }
         }
-        case::check_joint(scenario, setting, keys)
+        cases::check_joint(scenario, setting, keys)
     })
 }
 
 /// Checks that the integer program is asked about one step where no link is shared.
 fn check_no_hardware(scenario: &Scenario) -> Result<(), Diagnostic> {
-    let beyond = |setting: &Setting| case::beyond(setting, SearchKind::Nominal).first().copied();
+    let beyond = |setting: &Setting| cases::beyond(setting, SearchKind::Nominal).first().copied();
     let mut settings = scenario.settings.iter();
     let found = settings.find_map(|setting| Some((setting, beyond(setting)?)));
     let Some((setting, key)) = found else { return Ok(()) };
@@ -176,7 +176,7 @@ pub fn check_provable(
     keys: &SearchKeys,
     flag: &str,
 ) -> Result<(), Diagnostic> {
-    let copied = scenario.settings.iter().any(|setting| case::may_copy(setting, keys));
+    let copied = scenario.settings.iter().any(|setting| cases::may_copy(setting, keys));
     if copied {
         let message =
             format!("{flag} knows orders that copy nothing to the host, which --vary may choose");
@@ -267,12 +267,12 @@ fn warn(context: &Context<'_>, scenario: &Scenario, keys: &SearchKeys) {
             // The treatment of backwards without a partner is written with the choice.
             let given = setting.keys.lone_backward;
             setting.keys.lone_backward = given.or(Some(LoneBackward::Overlapped));
-            if !case::communicates(&setting.keys) {
+            if !cases::communicates(&setting.keys) {
                 setting.keys.chain = None;
             }
         }
         if keys.varies(Varied::Offload) {
-            case::forget_copies(&mut setting.keys);
+            cases::forget_copies(&mut setting.keys);
         }
         if keys.varies(Varied::Recompute) {
             // These keys belong to the choice.
@@ -280,8 +280,10 @@ fn warn(context: &Context<'_>, scenario: &Scenario, keys: &SearchKeys) {
             setting.keys.recompute_again = None;
             setting.keys.activation_kept = None;
         }
-        case::assumed(context, &setting).into_iter().for_each(|text| warnings.add_of_setting(text));
-        for text in case::ignored_by_search(&setting, keys.placement()) {
+        cases::assumed(context, &setting)
+            .into_iter()
+            .for_each(|text| warnings.add_of_setting(text));
+        for text in cases::ignored_by_search(&setting, keys.placement()) {
             warnings.add(&text, SEARCHED);
         }
         if figure(keys, &setting).is_some() {
@@ -311,7 +313,7 @@ fn announce(context: &Context<'_>, keys: &SearchKeys, settings: &[Setting]) {
         }
         None => {
             let rule = ScheduleSource::Searched(keys.placement());
-            let passes = |setting: &Setting| 3 * u128::from(case::forwards(setting, &rule));
+            let passes = |setting: &Setting| 3 * u128::from(cases::forwards(setting, &rule));
             let all: u128 = settings.iter().map(passes).sum();
             let each = settings.iter().map(|setting| searches(aim(keys, setting)));
             let all = all * each.max().unwrap_or(1);

@@ -1,8 +1,8 @@
 //! The order as an integer program: solved, and written out for other solvers.
 
+use cases::Searched;
 use ilp::{End, Model, Unsuitable};
 use pipeline::Nanos;
-use question::case::Searched;
 use question::search::SearchKeys;
 use question::{Context, Diagnostic, format};
 

@@ -17,7 +17,7 @@ use search::bounds::Argument::Branching;
 use search::{Found, Instance, Milestone, Objective, Published, Running};
 use sim::{Details, Replay, Simulation, Study};
 
-use question::case::{Case, Searched};
+use cases::{Case, Searched};
 use question::scenario::Setting;
 use question::search::ObjectiveArg;
 use question::sheet::Sheet;

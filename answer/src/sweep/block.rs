@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use cases::{Case, Next, ScheduleSource};
 use pipeline::Costs;
-use question::case::{self, Case, Next, ScheduleSource};
 use question::sweep::columns::Columns;
 use question::sweep::grid::{Grid, GridQuestion, Questions};
 use question::{Context, Diagnostic};
@@ -90,14 +90,14 @@ impl<'a> Block<'a> {
         row::begin(grid, columns, index, &question, &mut self.text);
         let at = self.open.iter().position(|one| std::ptr::eq(one.rule, question.rule));
         let known = at.map(|at| &self.open[at].case);
-        let next = case::next(context, &grid.scenario, &question.setting, question.rule, known);
+        let next = cases::next(context, &grid.scenario, &question.setting, question.rule, known);
         let made = match next {
             Ok(Next::Case(case)) => Ok(*case),
             Ok(Next::Costs(costs)) => {
                 if let Some(of) = at.and_then(|at| self.open[at].take(&costs, &mut self.orders)) {
                     return self.gaps.push(Gap { index, row: begin..self.text.len(), of });
                 }
-                case::case(context, &grid.scenario, &question.setting, question.rule)
+                cases::case(context, &grid.scenario, &question.setting, question.rule)
             }
             Err(error) => Err(error),
         };

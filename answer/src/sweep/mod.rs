@@ -7,7 +7,7 @@ pub mod row;
 use std::ops::Range;
 use std::time::Duration;
 
-use question::case::{self, ScheduleSource};
+use cases::ScheduleSource;
 use question::host::announce_estimate;
 use question::sweep::columns::Columns;
 use question::sweep::grid::{Grid, GridQuestion};
@@ -122,8 +122,10 @@ pub fn warn(context: &Context<'_>, grid: &Grid) -> Result<(), Diagnostic> {
         warnings.add_assumed(context, &question.setting);
         warnings.add_ignored(&question.setting, question.rule);
         if question.setting.keys.slowdown.is_some() {
-            let case = case::case(context, &grid.scenario, &question.setting, question.rule);
-            case.iter().for_each(|case| warnings.add_idle_links(&question.setting, case));
+            let case = cases::case(context, &grid.scenario, &question.setting, question.rule);
+            case.iter().for_each(|case| {
+                warnings.add_idle_links(&question.setting, &case.schedule, &case.name);
+            });
         }
     }
     warnings.lines().into_iter().for_each(|line| context.warn(line));
@@ -134,7 +136,7 @@ pub fn warn(context: &Context<'_>, grid: &Grid) -> Result<(), Diagnostic> {
 pub fn check_answers(context: &Context<'_>, grid: &Grid) -> Result<(), Diagnostic> {
     let attempt = |index| {
         let question = grid.question(context, index)?;
-        case::try_out(context, &grid.scenario, &question.setting, question.rule)
+        cases::try_out(context, &grid.scenario, &question.setting, question.rule)
     };
     let Err(mut first) = attempt(0) else { return Ok(()) };
     if grid.questions > MOST_TRIED || (1..grid.questions).any(|index| attempt(index).is_ok()) {
@@ -152,7 +154,7 @@ pub fn announce(context: &Context<'_>, grid: &Grid) -> Result<(), Diagnostic> {
     const PASSES_PER_SECOND: u64 = 10_000_000;
     let samples = grid.samples(context)?;
     let passes = |question: &GridQuestion<'_>| {
-        let passes = 3 * u128::from(case::forwards(&question.setting, question.rule));
+        let passes = 3 * u128::from(cases::forwards(&question.setting, question.rule));
         let replicas = u128::from(question.setting.keys.replicas.unwrap_or(0)) + 1;
         // A search takes its time for every pass.
         let weight = if matches!(question.rule, ScheduleSource::Searched(_)) { 300 } else { 1 };

@@ -10,7 +10,7 @@ use crate::plot::scatter;
 use crate::plot::scatter::{Mark, Scatter, ScatterPanel};
 use answer::front::Standing;
 use answer::search::SearchRow;
-use question::case::SEARCHED;
+use cases::SEARCHED;
 use question::{Diagnostic, format};
 
 /// The most settings of a picture: more cannot be read.

@@ -80,7 +80,7 @@ pub fn check_files(context: &Context<'_>, keys: &Keys) -> Result<(), Diagnostic>
 pub const KEYS: [&str; 6] = ["slowdown", "slowdown-profile", "jitter", "stall", "seed", "replicas"];
 
 /// Whether `keys` ask for noise.
-pub(crate) fn is_given(keys: &Keys) -> bool {
+pub fn is_given(keys: &Keys) -> bool {
     // A seed may be that of lengths alone.
     let of_noise =
         |key: &&str| KEYS.contains(key) && (*key != "seed" || keys.microbatch_lengths.is_none());

@@ -106,7 +106,7 @@ impl Split {
 }
 
 /// Whether `keys` give a whole backward a time of its own, beside those of B and W.
-pub(crate) fn is_own(keys: &Keys) -> bool {
+pub fn is_own(keys: &Keys) -> bool {
     let (Some(both), Some(input), Some(weight)) =
         (&keys.backward, &keys.backward_input, &keys.backward_weight)
     else {

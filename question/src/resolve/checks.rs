@@ -9,7 +9,7 @@ use crate::scenario::{Scenario, Setting};
 use crate::source::ScheduleSource;
 
 /// Checks that no key is missing, and says all that are at once.
-pub(crate) fn complete(
+pub fn complete(
     scenario: &Scenario,
     setting: &Setting,
     rule: &ScheduleSource,
@@ -57,7 +57,7 @@ pub(super) fn check_limit(
 }
 
 /// The key that limits the memory of activations.
-pub(crate) fn limit_key(keys: &Keys) -> &'static str {
+pub fn limit_key(keys: &Keys) -> &'static str {
     if keys.memory.is_some() { "memory" } else { "memory-limit" }
 }
 
@@ -172,7 +172,7 @@ fn key_of(fault: &Fault, keys: &Keys) -> Option<&'static str> {
 }
 
 /// Turns a fault into an error at the key that is to blame.
-pub(crate) fn explain(
+pub fn explain(
     scenario: &Scenario,
     setting: &Setting,
     rule: &ScheduleSource,
@@ -236,6 +236,6 @@ fn given_limits<'a>(setting: &'a Setting, rule: &ScheduleSource) -> &'a [Limit] 
 }
 
 /// Whether `keys` give the activation bytes of a microbatch.
-pub(crate) fn has_footprints(keys: &Keys) -> bool {
+pub fn has_footprints(keys: &Keys) -> bool {
     keys.activation.is_some() || keys.hidden.is_some() || keys.profile.is_some()
 }

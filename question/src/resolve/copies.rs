@@ -16,7 +16,7 @@ type Wrong = (&'static str, String);
 const ALONE_PER_MILLE: u32 = 700;
 
 /// Whether the keys themselves say how long copies take.
-pub(crate) const fn are_timed(keys: &Keys) -> bool {
+pub const fn are_timed(keys: &Keys) -> bool {
     keys.offload_time.is_some() || keys.offload_ratio.is_some() || keys.host_bandwidth.is_some()
 }
 

@@ -22,15 +22,15 @@ use ::pipeline::{
 };
 use profile::AnyProfile;
 
-pub(crate) use backward::is_own;
-pub use backward::{Split, SplitJson};
+pub use backward::{Split, SplitJson, is_own};
 pub use chain::communicates;
-pub(crate) use checks::{complete, explain, has_footprints, limit_in_bytes, limit_key};
-pub(crate) use copies::are_timed;
-pub use copies::forget as forget_copies;
+pub(crate) use checks::limit_in_bytes;
+pub use checks::{complete, explain, has_footprints, limit_key};
+pub use copies::{are_timed, forget as forget_copies};
 pub use pipeline::forwards;
 pub(crate) use pipeline::{Pipeline, steady};
-pub(crate) use sharding::{Parameters, asked as sharding_asked, notes as notes_on_sharding};
+pub(crate) use sharding::notes as notes_on_sharding;
+pub use sharding::{Parameters, asked as sharding_asked};
 
 use crate::diagnostic::Diagnostic;
 use crate::hardware::{self, Hardware};
@@ -78,36 +78,36 @@ pub(crate) fn resolve(
 }
 
 /// A setting resolved to numbers, without the order and the noise; cheap for every shape.
-pub(crate) struct Resolved {
+pub struct Resolved {
     /// The shape of the pipeline.
-    pub(crate) shape: Shape,
+    pub shape: Shape,
     /// The hardware that it runs on, if the question gives it.
-    pub(crate) hardware: Option<Hardware>,
+    pub hardware: Option<Hardware>,
     /// Costs and footprints.
-    pub(crate) problem: Problem,
+    pub problem: Problem,
     /// Whether the footprints were given, rather than counted as one unit each.
-    pub(crate) has_footprints: bool,
+    pub has_footprints: bool,
     /// Whether they are bytes of whole stages.
-    pub(crate) has_whole_bytes: bool,
+    pub has_whole_bytes: bool,
     /// The memory limits in bytes, if there are any.
-    pub(crate) limits: Option<Limits>,
+    pub limits: Option<Limits>,
     /// The memory limits as the keys give them.
-    pub(crate) given_limits: Vec<Limit>,
+    pub given_limits: Vec<Limit>,
     /// Layers of each stage, if the question says.
-    pub(crate) layers_per_stage: Option<u64>,
+    pub layers_per_stage: Option<u64>,
     /// The time of every pass that its stage spends before it.
-    pub(crate) overhead: Nanos,
+    pub overhead: Nanos,
     /// Which part of the run is measured, if it never flushes.
-    pub(crate) steady: Option<SteadyState>,
+    pub steady: Option<SteadyState>,
     /// How B and W were split, if they were given together.
-    pub(crate) split: Option<Split>,
+    pub split: Option<Split>,
     /// The parameters that replicas divide, if they do.
-    pub(crate) parameters: Option<Parameters>,
+    pub parameters: Option<Parameters>,
 }
 
 impl Resolved {
     /// Resolves the keys of `setting` for the schedule of `rule`.
-    pub(crate) fn of(
+    pub fn of(
         context: &Context<'_>,
         scenario: &Scenario,
         setting: &Setting,

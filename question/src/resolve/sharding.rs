@@ -18,7 +18,7 @@ type Wrong = (&'static str, String);
 const PREFETCH: u64 = 2;
 
 /// The sharding that `keys` ask for, if any.
-pub(crate) fn asked(keys: &Keys) -> Option<Sharding> {
+pub fn asked(keys: &Keys) -> Option<Sharding> {
     match keys.sharding? {
         ReplicaShardingKey::None => None,
         ReplicaShardingKey::Optimizer => Some(Sharding::Optimizer),
@@ -97,11 +97,11 @@ pub(super) fn fits(
 }
 
 /// The parameters that replicas divide.
-pub(crate) struct Parameters {
+pub struct Parameters {
     /// The states that they divide.
-    pub(crate) sharding: Sharding,
+    pub sharding: Sharding,
     /// The bytes of each chunk's, in model order, if they are known.
-    pub(crate) bytes: Option<Vec<Bytes>>,
+    pub bytes: Option<Vec<Bytes>>,
 }
 
 /// The parameters that `keys` have replicas divide, if they do, and `costs` with the times of their collectives.

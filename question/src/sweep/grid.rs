@@ -10,15 +10,15 @@ use std::path::Path;
 use super::Checksum;
 use super::axis::Axis;
 use super::columns::Columns;
-use crate::case::{self, ScheduleSource};
 use crate::diagnostic::Diagnostic;
 use crate::files;
 use crate::hardware;
 use crate::host::Context;
 use crate::keys::Keys;
 use crate::noise;
-use crate::resolve::{microbatches, profiles, resolve};
+use crate::resolve::{complete, microbatches, profiles, resolve};
 use crate::scenario::{Scenario, Setting};
+use crate::source::{self, ScheduleSource};
 
 /// The most questions of a sweep.
 const MAX_QUESTIONS: u64 = 100_000_000;
@@ -94,7 +94,7 @@ impl Grid {
             let rules = match chosen_by {
                 Some(axis) => self.chosen_rules(context, setting, &self.axes[axis])?,
                 None => {
-                    let selected = case::selected(context, &self.scenario, setting)?.into_iter();
+                    let selected = source::selected(context, &self.scenario, setting)?.into_iter();
                     selected.map(|one| one.rule).collect()
                 }
             };
@@ -116,7 +116,7 @@ impl Grid {
     ) -> Result<Vec<ScheduleSource>, Diagnostic> {
         let one = |index| {
             let keys = self.at(axis, index)?;
-            let mut selected = case::selected(context, &self.scenario, &setting.with(keys))?;
+            let mut selected = source::selected(context, &self.scenario, &setting.with(keys))?;
             match selected.pop() {
                 Some(one) if !one.by_all && !axis.label(index).contains(',') => Ok(one.rule),
                 _ => {
@@ -142,7 +142,7 @@ impl Grid {
             for rule in &part.rules {
                 let mut setting = part.setting.clone();
                 setting.keys = shared.clone();
-                case::check(&self.scenario, &setting, rule)?;
+                complete(&self.scenario, &setting, rule)?;
             }
         }
         for keys in self.all_keys() {

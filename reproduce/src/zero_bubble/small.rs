@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use cases::ScheduleSource;
 use pipeline::{Metrics, Nanos};
 use question::Diagnostic;
-use question::case::{self, ScheduleSource};
 use question::scenario::{Scenario, Setting};
 use question::sheet::Sheet;
 use sim::Replay;
@@ -39,7 +39,7 @@ pub(super) fn metrics(
     schedule: &str,
 ) -> Result<Metrics, Diagnostic> {
     let source = ScheduleSource::named(sources.context(), schedule)?;
-    let case = case::case(sources.context(), scenario, setting, &source)?;
+    let case = cases::case(sources.context(), scenario, setting, &source)?;
     let metrics = Replay::new().metrics(&case.schedule, case.problem.costs());
     metrics.map_err(|fault| scenario.error(setting, None, fault.to_string()))
 }

@@ -10,7 +10,7 @@ use sim::contention::Contention;
 
 use super::flags::Execute;
 use crate::error::Error;
-use question::case::{self, Case, ScheduleSource};
+use cases::{Case, ScheduleSource};
 use question::scenario::{Scenario, Setting};
 use question::{Context, profiles};
 
@@ -64,7 +64,7 @@ impl Alone {
     ) -> Result<Metrics, Error> {
         let mut setting = setting.clone();
         setting.keys.profile = Some(self.path.clone());
-        let alone = case::problem(context, scenario, &setting, rule)?;
+        let alone = cases::problem(context, scenario, &setting, rule)?;
         let (alone, beside) = (alone.costs(), case.problem.costs());
         let contention = Contention { alone, beside, neighbours: self.neighbours };
         let timeline = contention.timeline(&case.schedule).map_err(|error| {

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
+use cases::Case;
 use executor::{Backend, Measured, MeasuredCopy, PlannedCopy};
 use pipeline::{Bytes, CopyDirection, Nanos, Pass, Schedule, Timeline};
-use question::case::Case;
 use sim::HostCopy;
 use sim::timed::{Nominal, record};
 

@@ -1,11 +1,11 @@
 //! The costs of a run: stretched or shrunk, or as they were measured.
 
+use cases::Case;
 use executor::{Measured, MeasuredCopy};
 use pipeline::{
     Collectives, CopyDirection, CopyTimes, Costs, Fault, Kind, Nanos, PassTimes, Problem, Schedule,
     ShardTimes, Step,
 };
-use question::case::Case;
 
 use crate::error::Error;
 

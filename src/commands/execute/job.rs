@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use cases::Case;
 use executor::{Model, Recomputed};
 use pipeline::{Metrics, Nanos};
-use question::case::Case;
 use question::scenario::Convention;
 use question::values::hardware::BoundaryKey;
 use sim::Replay;

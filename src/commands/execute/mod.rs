@@ -26,7 +26,7 @@ use pipeline::Nanos;
 use serde::Serialize;
 use sim::{Details, Replay};
 
-use ::question::case::Case;
+use ::cases::Case;
 use ::question::{Context, Warnings, format};
 
 use super::{Verdict, note, note_all, print_json};

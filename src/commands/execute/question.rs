@@ -12,8 +12,7 @@ use super::job::{Job, Published, makespan};
 use super::recompute;
 use super::sizes::Sizes;
 use crate::error::Error;
-use question::case;
-use question::case::{Case, ScheduleSource};
+use cases::{Case, ScheduleSource};
 use question::keys::{HardwareKeys, Keys};
 use question::profiles;
 use question::scenario::{Scenario, Setting};
@@ -52,7 +51,7 @@ pub fn jobs(
     let mut most_chunks = 1;
     for (setting, common) in scenario.settings.iter().zip(&settings) {
         for rule in &common.rules {
-            let (shape, _) = case::shape(scenario, setting, rule)?;
+            let (shape, _) = cases::shape(scenario, setting, rule)?;
             most_chunks = most_chunks.max(usize::from(shape.chunks()));
         }
     }
@@ -83,7 +82,7 @@ fn common(
     let trains = execute.backend().trains();
     let taken = take(&mut scenario.settings[at], trains)?;
     let setting = &scenario.settings[at];
-    let rules = case::rules(context, scenario, setting)?;
+    let rules = cases::rules(context, scenario, setting)?;
     let has_times = !trains || setting.keys.forward.is_some() || setting.keys.profile.is_some();
     let (mut sizes, mut neighbours, mut alone) = (None, None, None);
     if trains {
@@ -138,7 +137,7 @@ fn job(
     most_chunks: usize,
 ) -> Result<Job, Error> {
     let mut own = setting.clone();
-    let recomputed = case::recomputed(scenario, setting, rule)?;
+    let recomputed = cases::recomputed(scenario, setting, rule)?;
     let model = match common.sizes {
         Some(sizes) => {
             let asked = (scenario, setting, rule);
@@ -146,7 +145,7 @@ fn job(
         }
         None => None,
     };
-    let mut case = case::case(context, scenario, &own, rule)?;
+    let mut case = cases::case(context, scenario, &own, rule)?;
     let boundary = match (case.steady, common.taken.boundary) {
         (None, given) => given.unwrap_or(BoundaryKey::Barrier),
         (Some(_), None | Some(BoundaryKey::Asynchronous)) => BoundaryKey::Asynchronous,
@@ -188,7 +187,7 @@ fn fill_sizes(
     recomputed: &[Recomputed],
     most_chunks: usize,
 ) -> Result<executor::Model, Error> {
-    let (shape, placement) = case::shape(scenario, setting, rule)?;
+    let (shape, placement) = cases::shape(scenario, setting, rule)?;
     let fail = |error: ModelError| {
         let message = format!("{}: {error}", rule.name());
         scenario.error(setting, None, message)

@@ -1,7 +1,7 @@
 //! Orders that are found without some keys of a question, and the published schedules, simulated with all keys.
 
+use cases::{Case, ScheduleSource};
 use pipeline::{Bytes, Hops, Limits, Nanos, Placement, Schedule};
-use question::case::{self, Case, ScheduleSource};
 use question::host::Work;
 use question::{Diagnostic, format};
 use search::{
@@ -43,17 +43,17 @@ impl Candidates<'_> {
         let (placement, Asked { context, scenario, setting, keys, .. }) =
             (self.placement, self.asked);
         let serial = self.any_order()?;
-        let case = case::case_of_order(context, scenario, setting, placement, serial)?;
+        let case = cases::case_of_order(context, scenario, setting, placement, serial)?;
         let goal = goal(keys, setting);
         let objective = objective(goal, &case);
-        let asked = case::searchable(context, scenario, setting, placement, objective)?;
+        let asked = cases::searchable(context, scenario, setting, placement, objective)?;
         let instance = match &case.hardware {
             Some(hardware) => where_no_link_is_shared(&asked, hardware, figure(goal, objective)),
             None => asked,
         };
         let proposed = self.proposed(&case, &instance, goal, objective);
         let Proposed { found, orders, bound } =
-            proposed.map_err(|error| case::explain_search(scenario, setting, &error))?;
+            proposed.map_err(|error| cases::explain_search(scenario, setting, &error))?;
         let (candidates, nominal_fits) = self.candidates(&case, goal, &found, orders)?;
         let simulated = candidates.len() as u64;
         let done = Done { case, goal, instance, found, candidates, nominal_fits, bound, simulated };
@@ -66,10 +66,10 @@ impl Candidates<'_> {
         if let Some(known) = self.known.first() {
             return Ok(known.clone());
         }
-        let instance = case::searchable(context, scenario, setting, placement, Objective::Span)?;
+        let instance = cases::searchable(context, scenario, setting, placement, Objective::Span)?;
         let effort = Effort { times: Some(0), ..self.effort };
         let found = search::search(&instance, effort, |_| {}, self.stop);
-        Ok(found.map_err(|error| case::explain_search(scenario, setting, &error))?.schedule)
+        Ok(found.map_err(|error| cases::explain_search(scenario, setting, &error))?.schedule)
     }
 
     /// Searches orders without the keys that are simulated.
@@ -218,7 +218,7 @@ impl Candidates<'_> {
     fn published(&self, simulator: &Simulator<'_>, family: pipeline::Family) -> Option<Candidate> {
         let rule = ScheduleSource::Family(family);
         let made =
-            case::case(self.asked.context, self.asked.scenario, self.asked.setting, &rule).ok()?;
+            cases::case(self.asked.context, self.asked.scenario, self.asked.setting, &rule).ok()?;
         let (shape, placement) = (made.schedule.shape(), made.schedule.placement());
         let order = Schedule::new(shape, placement, made.schedule.orders().to_vec()).ok()?;
         let one = simulator.candidate(Some(family), order)?;

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
+use cases::Case;
 use pipeline::{Costs, Family, Memory, Nanos, Schedule};
-use question::case::Case;
 use question::noise::Noise;
 use search::{Evaluation, Evaluator, Figure, Objective, Statistic, replica_times, training};
 use sim::straggler::Stragglers;

@@ -9,9 +9,9 @@ mod candidates;
 mod evaluation;
 mod unequal;
 
+use cases::{Case, SearchKind, Searched};
 use pipeline::{Family, Hops, Nanos, Schedule};
 use question::Diagnostic;
-use question::case::{self, Case, SearchKind, Searched};
 use question::scenario::{Scenario, Setting};
 use question::search::SearchKeys;
 use search::bounds::Proof;
@@ -53,14 +53,14 @@ pub struct SimulatedFigures {
 
 /// The keys of `setting` that its search leaves out and simulates; none where one kind of search takes all into account.
 pub(super) fn keys(setting: &Setting, keys: &SearchKeys) -> Vec<&'static str> {
-    let on_hardware = case::is_on_hardware(setting);
+    let on_hardware = cases::is_on_hardware(setting);
     let kind = match keys.statistic() {
         _ if !keys.vary.is_empty() => SearchKind::Nominal,
         Some(_) => SearchKind::UnderNoise,
         None if on_hardware => SearchKind::OnHardware,
         None => SearchKind::Nominal,
     };
-    let mut beyond = case::beyond(setting, kind);
+    let mut beyond = cases::beyond(setting, kind);
     // Searches that take another key into account by simulation alone find orders of the mean microbatch.
     if kind == SearchKind::Nominal && (!keys.vary.is_empty() || !beyond.is_empty()) {
         beyond.extend(setting.keys.of_unequal_microbatches());
@@ -75,7 +75,7 @@ pub(super) fn keys(setting: &Setting, keys: &SearchKeys) -> Vec<&'static str> {
 /// Objective of the search of `setting`.
 fn goal(keys: &SearchKeys, setting: &Setting) -> Goal {
     match keys.statistic() {
-        Some(statistic) => Goal::Statistic(statistic, case::objective_under_noise(setting)),
+        Some(statistic) => Goal::Statistic(statistic, cases::objective_under_noise(setting)),
         None => Goal::Figure(keys.figure().unwrap_or(Figure::Span)),
     }
 }
@@ -142,7 +142,7 @@ fn jointly(asked: &Asked<'_>) -> Result<Option<SearchRow>, Diagnostic> {
 /// `keys` with a time where no link is shared, for the search of a choice.
 fn nominal_keys(keys: &SearchKeys, setting: &Setting) -> SearchKeys {
     use question::search::ObjectiveArg;
-    let objective = match (keys.objective(), case::objective_under_noise(setting)) {
+    let objective = match (keys.objective(), cases::objective_under_noise(setting)) {
         (Some(_), _) => keys.objective,
         (None, Objective::Span) => ObjectiveArg::Span,
         (None, Objective::Makespan) => ObjectiveArg::Makespan,
@@ -251,7 +251,7 @@ fn validated(
     let simulator = Simulator::new(&done.case, done.goal);
     let noise = simulator.noise().ok_or_else(|| Diagnostic::new("the question has no noise"))?;
     let replicas = done.case.noise.as_ref().and_then(|noise| noise.replicas);
-    let replicas = replicas.unwrap_or(case::REPLICAS);
+    let replicas = replicas.unwrap_or(cases::REPLICAS);
     let held = |one: &Candidate| {
         let times = simulator.times(&one.prepared, noise, (objective, replicas), stop);
         let times = times.map_err(|error| done.case.error(&error))?;

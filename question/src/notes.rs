@@ -2,12 +2,13 @@
 
 use pipeline::{Choice, Chunks, Family, Limit, LimitUse, Placement, SteadyState, Vocabulary};
 
-use super::{ScheduleSource, Split};
 use crate::hardware;
 use crate::host::Context;
 use crate::keys::Keys;
+use crate::resolve::Split;
 use crate::resolve::{has_footprints, limit_in_bytes, notes_on_sharding, steady};
 use crate::scenario::Setting;
+use crate::source::ScheduleSource;
 use crate::values::passes::Recomputed;
 use crate::values::segments::Measured;
 

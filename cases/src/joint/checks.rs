@@ -2,11 +2,11 @@
 
 use pipeline::LayerLayout;
 
-use crate::diagnostic::Diagnostic;
-use crate::keys::Keys;
-use crate::resolve::{are_timed, has_footprints};
-use crate::scenario::{Scenario, Setting};
-use crate::search::{SearchKeys, Varied};
+use question::diagnostic::Diagnostic;
+use question::keys::Keys;
+use question::resolve::{are_timed, has_footprints};
+use question::scenario::{Scenario, Setting};
+use question::search::{SearchKeys, Varied};
 
 /// The most chunks per stage that may be asked for.
 const MOST_CHUNKS: u64 = 64;

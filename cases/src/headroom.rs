@@ -3,10 +3,10 @@
 use pipeline::Family;
 
 use super::ScheduleSource;
-use crate::diagnostic::Diagnostic;
-use crate::host::Host;
-use crate::memory;
-use crate::resolve::Resolved;
+use question::diagnostic::Diagnostic;
+use question::host::Host;
+use question::memory;
+use question::resolve::Resolved;
 
 /// Bytes per pass for an order, its validation and its timing; measured and rounded up, as are all constants here.
 const PASS: u64 = 24;

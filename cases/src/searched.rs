@@ -9,11 +9,11 @@ use search::{
 
 use super::aim::{self, Aim, REPLICAS, is_stuck, needs_hardware, nothing_noisy};
 use super::{Case, ScheduleSource, case_of, headroom, seats};
-use crate::diagnostic::Diagnostic;
-use crate::host::Context;
-use crate::noise::Noise;
-use crate::resolve::{Resolved, explain as explain_fault, limit_key, shape};
-use crate::scenario::{Scenario, Setting};
+use question::diagnostic::Diagnostic;
+use question::host::Context;
+use question::noise::Noise;
+use question::resolve::{Resolved, explain as explain_fault, limit_key, shape};
+use question::scenario::{Scenario, Setting};
 
 /// How a question is searched.
 pub struct Search<'a> {

@@ -4,9 +4,9 @@ use search::{Figure, Objective, SearchError, Statistic};
 use sim::SimulationError;
 use sim::engine::EngineError;
 
-use crate::diagnostic::Diagnostic;
-use crate::scenario::{Scenario, Setting};
-use crate::values::hardware::BoundaryKey;
+use question::diagnostic::Diagnostic;
+use question::scenario::{Scenario, Setting};
+use question::values::hardware::BoundaryKey;
 
 /// The default number of replicas in which orders are evaluated.
 pub const REPLICAS: u64 = 1000;

@@ -1,10 +1,10 @@
 //! The keys that a search of orders does not take into account by itself: orders are then found without them, and chosen
 //! by simulations with them.
 
-use crate::keys::Keys;
-use crate::resolve::sharding_asked;
-use crate::scenario::Setting;
-use crate::values::hardware::{BoundaryKey, FullKey};
+use question::keys::Keys;
+use question::resolve::sharding_asked;
+use question::scenario::Setting;
+use question::values::hardware::{BoundaryKey, FullKey};
 
 /// A search of orders, by the times that it minimises.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,8 +2,8 @@
 
 use pipeline::{Costs, PassTimes};
 
-use crate::scenario::Setting;
-use crate::values::segments::LoneBackward;
+use question::scenario::Setting;
+use question::values::segments::LoneBackward;
 
 /// `setting` with the times of each chunk, which are those of `costs`, in place of what its layers do; as it is
 /// where it has no layers of segments. Where passes run in pairs on two streams, their segments stay, with what the

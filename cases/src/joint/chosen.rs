@@ -4,9 +4,9 @@ use pipeline::{Bytes, LayerLayout, Limit, Share};
 use search::Choice;
 
 use super::Joint;
-use crate::keys::Keys;
-use crate::scenario::Setting;
-use crate::values::passes::Recomputed;
+use question::keys::Keys;
+use question::scenario::Setting;
+use question::values::passes::Recomputed;
 
 impl Joint<'_> {
     /// The question with `choice` made.

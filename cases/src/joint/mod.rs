@@ -11,13 +11,13 @@ use search::{Effort, SearchError, search_jointly};
 
 use super::searched::{explain, instance};
 use super::{ScheduleSource, Searched, case_of, headroom};
-use crate::diagnostic::Diagnostic;
-use crate::host::Context;
-use crate::keys::Keys;
-use crate::resolve::{Resolved, explain as explain_fault, is_own, shape};
-use crate::scenario::{Scenario, Setting};
-use crate::search::{SearchKeys, Varied};
-use crate::values::passes::Recomputed;
+use question::diagnostic::Diagnostic;
+use question::host::Context;
+use question::keys::Keys;
+use question::resolve::{Resolved, explain as explain_fault, is_own, shape};
+use question::scenario::{Scenario, Setting};
+use question::search::{SearchKeys, Varied};
+use question::values::passes::Recomputed;
 
 use self::checks::total;
 use self::written::written;

@@ -1,10 +1,30 @@
-//! From keys to problems and schedules: a setting, completed and checked.
+//! Questions made whole: [`case`] builds or searches the schedule of one setting, completed and checked, with its costs,
+//! footprints, limits, noise and hardware.
+//!
+//! ```
+//! use std::collections::BTreeMap;
+//! use std::path::PathBuf;
+//!
+//! use cases::{ScheduleSource, case};
+//! use question::{Context, keys::Keys, scenario::Scenario};
+//!
+//! let keys: Keys = serde_json::from_str(
+//!     r#"{"stages": 4, "microbatches": 8, "forward": "1ms", "backward-input": "1ms",
+//!         "backward-weight": "1ms", "memory-limit": "1.5p"}"#,
+//! )?;
+//! let scenario = Scenario::from(keys);
+//! let host: BTreeMap<PathBuf, Vec<u8>> = BTreeMap::new();
+//! let context = Context::new(&host);
+//! let source = ScheduleSource::named(&context, "zb-heuristic")?;
+//! let case = case(&context, &scenario, &scenario.settings[0], &source)?;
+//! assert_eq!(case.schedule.shape().stages(), 4);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod aim;
 mod beyond;
 mod headroom;
 mod joint;
-mod notes;
 mod searched;
 
 use pipeline::sharding::Sharding;
@@ -20,22 +40,23 @@ pub use aim::{
 };
 pub use beyond::{SearchKind, beyond};
 pub use joint::{Joint, SearchedJointly, check as check_joint, may_copy};
-pub use notes::{assumed, ignored};
 pub use searched::{
     Search, Searched, explain as explain_search, ignored as ignored_by_search, search, searchable,
 };
 
-use crate::diagnostic::Diagnostic;
-use crate::hardware::Hardware;
-use crate::host::Context;
-use crate::keys::Keys;
-use crate::noise::{self, Noise};
-use crate::resolve::{Parameters, Resolved, complete, explain};
-pub use crate::resolve::{
+use question::diagnostic::Diagnostic;
+use question::hardware::Hardware;
+use question::host::Context;
+use question::keys::Keys;
+use question::noise::{self, Noise};
+pub use question::notes::{assumed, ignored};
+pub use question::resolve::complete as check;
+use question::resolve::{Parameters, Resolved, explain};
+pub use question::resolve::{
     Split, SplitJson, communicates, forget_copies, forwards, recomputed, shape,
 };
-use crate::scenario::{Scenario, Setting};
-pub use crate::source::{
+use question::scenario::{Scenario, Setting};
+pub use question::source::{
     ALL, SEARCHED, ScheduleSource, Selected, read as read_schedule, rules, selected,
 };
 
@@ -303,15 +324,6 @@ pub fn try_out(
     }
     let devices = seats(resolved.hardware.as_ref(), resolved.shape);
     Noise::of(context, scenario, setting, resolved.shape, devices).map(drop)
-}
-
-/// Checks that `setting` lacks no key that `rule` needs.
-pub fn check(
-    scenario: &Scenario,
-    setting: &Setting,
-    rule: &ScheduleSource,
-) -> Result<(), Diagnostic> {
-    complete(scenario, setting, rule)
 }
 
 /// Whether the order that `family` makes depends on how long passes take.
