@@ -66,8 +66,8 @@ pub use costs::{
 };
 pub use encoder::{Encoder, EncoderKind, EncoderRun, MAX_ENCODER_LAYERS};
 pub use family::{
-    About, Choice, Chunks, Family, InTorch, LeftOut, LimitUse, ROUND_TRIPS, Semantics,
-    copied_in_turn, interleaved_group,
+    About, Choice, Chunks, Family, InTorch, LeftOut, LimitUse, Period, ROUND_TRIPS, Repeats,
+    Semantics, copied_in_turn, interleaved_group,
 };
 pub use fault::{Cycle, Fault, Wait};
 pub use layer_layout::{LayerLayout, LayoutError, LayoutMisfit};

@@ -272,6 +272,17 @@ impl Problem {
         Self { reload_ahead: Some(ahead), ..self }
     }
 
+    /// The same with other `microbatches`, all of the same work.
+    ///
+    /// # Errors
+    /// Of the shape: none, or too many passes; if costs or footprints overflow, or microbatches differ in work.
+    pub fn with_microbatches(self, microbatches: u32) -> Result<Self, Fault> {
+        let shape = self.shape.with_microbatches(microbatches)?;
+        self.costs.check(shape)?;
+        self.footprints.check(shape)?;
+        Ok(Self { shape, ..self })
+    }
+
     /// How many slots ahead activations are called back, if any order is to copy.
     #[must_use]
     pub const fn reload_ahead(&self) -> Option<u32> {

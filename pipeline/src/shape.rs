@@ -97,6 +97,15 @@ impl Shape {
         })
     }
 
+    /// The same with other `microbatches`.
+    ///
+    /// # Errors
+    /// Those of [`Self::new`] and [`Self::with_vocabulary`].
+    pub fn with_microbatches(self, microbatches: u32) -> Result<Self, Fault> {
+        let (stages, chunks) = (self.stages.into(), self.chunks_per_stage.into());
+        Self::new(stages, chunks, microbatches.into())?.with_vocabulary(self.vocabulary)
+    }
+
     /// The same with the output layer spread as `vocabulary` says.
     ///
     /// # Errors

@@ -16,7 +16,7 @@
 //!   v chunks of successive groups interlock (PipeOffload's uniform repeat).
 //! - A backward comes after the forward of its slot, and its W after it.
 
-use super::{About, Choice, Chunks};
+use super::{About, Choice, Chunks, Repeats};
 use crate::fault::Fault;
 use crate::order::Order;
 use crate::pass::Pass;
@@ -30,6 +30,7 @@ pub(super) const ABOUT: About = About {
     needs: "any p, any m; --group from 1 to p",
     chunks: Chunks::Any { default: 2 },
     choice: Choice::Group,
+    repeats: Repeats::Group,
     bubble: "(p-1)(F+B)/v where p divides m; in groups of g: (p-1)(F+B)/v + (p-g)(v-1)(F+B-W)/v \
              where 2g >= p, m >= 2g, g divides m and F = B = W",
     memory: "p M_B; groups of g >= p/2: (p + g(v-1))/v M_B",
@@ -42,6 +43,7 @@ pub(super) const ABOUT_HALF: About = About {
     source: "PipeOffload's GIS-H (Wan et al. 2025, arXiv 2503.01328); order of the authors' code",
     needs: "any p, any m",
     chunks: Chunks::Any { default: 2 },
+    repeats: Repeats::HalfStages,
     bubble: "in groups of g = ceil(p/2): (p-1)(F+B)/v + (p-g)(v-1)(F+B-W)/v where m >= 2g, g divides m, \
              W <= min(F,B), max(F,B) <= min(F,B)+W, and 2g = p or F = B = W",
     memory: "gis in groups of g = ceil(p/2): about (v+1)/(2v) p M_B",

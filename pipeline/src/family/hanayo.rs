@@ -9,7 +9,7 @@
 //! are forwards, the others backwards. Laps that overlap differ in parity, and units begin every 2vp
 //! slots, so no two passes want the same slot.
 
-use super::{About, Chunks, slots};
+use super::{About, Chunks, Repeats, slots};
 use crate::fault::Fault;
 use crate::order::Order;
 use crate::pass::Pass;
@@ -24,6 +24,7 @@ pub(super) const ABOUT: About = About {
     chunks: Chunks::Any { default: 2 },
     placement: Placement::Vee,
     whole_backwards: true,
+    repeats: Repeats::Stages,
     bubble: "(p-1)(F+B+W)/v where p divides m and F = B+W",
     memory: "p M_B, ((v-1)p+1)/v on stage 0",
     note: "order and formulas are derived, from the waves and the bubble of chimera over 2p stages; \

@@ -12,7 +12,7 @@
 //! 2. Steady: one forward, one backward.
 //! 3. Drain: the backwards that are left.
 
-use super::{About, Chunks, LimitUse};
+use super::{About, Chunks, LimitUse, Repeats};
 use crate::fault::Fault;
 use crate::order::Order;
 use crate::pass::Pass;
@@ -29,6 +29,7 @@ pub(super) const ABOUT: About = About {
     whole_backwards: true,
     in_megatron: true,
     torch_class: Some("Interleaved1F1B"),
+    repeats: Repeats::WholeStages,
     bubble: "(p-1)(F+B+W)/v where p divides m",
     memory: "(p + (p-1)/v) M_B",
     ..About::PLAIN

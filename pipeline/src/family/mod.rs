@@ -13,6 +13,7 @@ mod left_out;
 mod looped_bfs;
 mod one_f_one_b;
 mod overlapped;
+mod period;
 mod pipedream;
 mod pipeoffload;
 mod run_ahead;
@@ -27,9 +28,12 @@ mod zb_h2;
 mod zb_heuristic;
 mod zb_v;
 
+use std::borrow::Cow;
+
 pub use frameworks::InTorch;
 pub use interleaved::group as interleaved_group;
 pub use left_out::LeftOut;
+pub use period::{Period, Repeats};
 pub use pipeoffload::{ROUND_TRIPS, in_turn as copied_in_turn};
 
 use crate::fault::Fault;
@@ -263,6 +267,8 @@ pub struct About {
     pub overlaps_lone: bool,
     /// Whether the order is made for the durations of the problem even without a memory limit.
     pub uses_times: bool,
+    /// After how many microbatches its order repeats where there are many.
+    pub repeats: Repeats,
     /// Whether Megatron-LM has the schedule.
     pub in_megatron: bool,
     /// The class of `torch.distributed.pipelining` that makes the same order, if there is one.
@@ -293,6 +299,7 @@ impl About {
         whole_backwards: false,
         overlaps_lone: false,
         uses_times: false,
+        repeats: Repeats::Unknown,
         in_megatron: false,
         torch_class: None,
         bubble: "",
@@ -380,16 +387,7 @@ impl Family {
             let what = format!("chunks per stage = {chunks}, not {given}");
             return Err(Fault::Needs { family: about.name, key: "chunks", what });
         }
-        let order = |problem: &Problem| {
-            let limited = |limit| rule(&problem.clone().with_limit(limit));
-            match about.limit {
-                LimitUse::Own(limit) => limited(limit),
-                LimitUse::Shapes { default: Some(limit) } if !problem.is_limited() => {
-                    limited(limit)
-                }
-                _ => rule(problem),
-            }
-        };
+        let order = |problem: &Problem| rule(&self.limited(problem));
         let (costs, footprints) = (problem.costs(), problem.footprints());
         let lost =
             |&chunk: &u16| footprints.kept(chunk).is_some() && costs.recompute(chunk).is_none();
@@ -401,6 +399,19 @@ impl Family {
         match costs.has_recompute() {
             true => recompute::schedule(self, problem, order),
             false => order(problem),
+        }
+    }
+
+    /// The problem under the limit that the family gives its orders.
+    fn limited<'a>(self, problem: &'a Problem) -> Cow<'a, Problem> {
+        let limit = match self.about().limit {
+            LimitUse::Own(limit) => Some(limit),
+            LimitUse::Shapes { default } if !problem.is_limited() => default,
+            LimitUse::Shapes { .. } | LimitUse::Checked => None,
+        };
+        match limit {
+            Some(limit) => Cow::Owned(problem.clone().with_limit(limit)),
+            None => Cow::Borrowed(problem),
         }
     }
 }

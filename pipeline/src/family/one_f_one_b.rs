@@ -4,7 +4,7 @@
 //! on stage r.
 
 use super::handcrafted::{self, Backward};
-use super::{About, Chunks, LimitUse};
+use super::{About, Chunks, LimitUse, Repeats};
 use crate::fault::Fault;
 use crate::problem::Problem;
 use crate::schedule::Schedule;
@@ -20,6 +20,7 @@ pub(super) const ABOUT: About = About {
     whole_backwards: true,
     in_megatron: true,
     torch_class: Some("1F1B"),
+    repeats: Repeats::Microbatch,
     bubble: "(p-1)(F+B+W) for all times",
     memory: "p M_B",
     ..About::PLAIN

@@ -12,7 +12,7 @@
 //! 2. Steady: one forward, one backward.
 //! 3. Drain: the backwards that are left.
 
-use super::{About, Choice};
+use super::{About, Choice, Repeats};
 use crate::fault::Fault;
 use crate::order::Order;
 use crate::pass::Pass;
@@ -25,6 +25,7 @@ pub(super) const ABOUT: About = About {
     source: "Seq1F1B (Sun et al. 2024, arXiv 2406.03488); order of a published implementation",
     choice: Choice::Segments { default: 2 },
     whole_backwards: true,
+    repeats: Repeats::Segments,
     bubble: "in k segments: (p-1)(F+B+W)/k for all times",
     memory: "(p-1+k)/k M_B",
     note: "segments are taken to cost and to hold 1/k of a microbatch each; its passes count \

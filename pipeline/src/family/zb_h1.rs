@@ -4,7 +4,7 @@
 //! (p-r) M_B + r M_W.
 
 use super::handcrafted::{self, Backward};
-use super::{About, Chunks, LimitUse};
+use super::{About, Chunks, LimitUse, Repeats};
 use crate::fault::Fault;
 use crate::problem::Problem;
 use crate::schedule::Schedule;
@@ -17,6 +17,7 @@ pub(super) const ABOUT: About = About {
     chunks: Chunks::Exactly(1),
     placement: Placement::Looped,
     limit: LimitUse::Checked,
+    repeats: Repeats::Microbatch,
     bubble: "(p-1)(F+B-W) where m >= 2p and W <= min(F,B)",
     memory: "p M_B",
     ..About::PLAIN

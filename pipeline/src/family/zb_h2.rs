@@ -5,7 +5,7 @@
 //! (2p-2r-1) M_B + 2r M_W.
 
 use super::handcrafted::{self, Backward};
-use super::{About, Chunks, LimitUse};
+use super::{About, Chunks, LimitUse, Repeats};
 use crate::fault::Fault;
 use crate::problem::Problem;
 use crate::schedule::Schedule;
@@ -18,6 +18,7 @@ pub(super) const ABOUT: About = About {
     chunks: Chunks::Exactly(1),
     placement: Placement::Looped,
     limit: LimitUse::Checked,
+    repeats: Repeats::Microbatch,
     bubble: "(p-1)(F+B-2W) where m >= 2p and W <= min(F,B)",
     memory: "(2p-1) M_B",
     ..About::PLAIN

@@ -23,13 +23,14 @@
 //! occurs, an allowance that changes no decision, and the rest of an order that is neither short
 //! enough nor says how much to allow.
 
+mod repetition;
 mod steps;
 #[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
 
-use super::{About, Chunks, LimitUse};
+use super::{About, Chunks, LimitUse, Repeats};
 use crate::costs::{Footprint, Hops, PassTimes};
 use crate::fault::Fault;
 use crate::order::Order;
@@ -39,6 +40,8 @@ use crate::schedule::Schedule;
 use crate::shape::{Placement, Shape};
 use crate::units::Bytes;
 
+pub(super) use repetition::period;
+
 pub(super) const ABOUT: About = About {
     name: "zb-v",
     source: "Zero Bubble (Qi et al. 2024, arXiv 2401.10241v1), section 6",
@@ -46,6 +49,7 @@ pub(super) const ABOUT: About = About {
     chunks: Chunks::Exactly(2),
     placement: Placement::Vee,
     limit: LimitUse::Shapes { default: Some(Limit::times_p(1)) },
+    repeats: Repeats::AsBuilt,
     bubble: "0 where m >= 2p and F = B = W",
     memory: "p M_B, or the limit",
     ..About::PLAIN
@@ -320,13 +324,18 @@ impl<'a> Build<'a> {
                 return Ok(Err(Hopeless { asked: self.asked }));
             }
         }
+        Ok(Ok(self.built()))
+    }
+
+    /// The order with the W passes that are left.
+    fn built(mut self) -> Built {
         for stage in &mut self.stages {
             while stage.put_weight() {}
         }
         let idle = self.stages.iter().map(|stage| stage.idle).collect();
         let same = self.stages.iter().map(|stage| stage.same).collect();
         let orders = self.stages.into_iter().map(|stage| stage.order).collect();
-        Ok(Ok(Built { orders, idle, span: self.span, asked: self.asked, same }))
+        Built { orders, idle, span: self.span, asked: self.asked, same }
     }
 
     /// Phase 1. Stage i keeps room for what phase 2 gives to the stages behind it, hence 2 + 2 i.

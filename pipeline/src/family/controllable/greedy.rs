@@ -19,7 +19,7 @@
 
 use std::convert::Infallible;
 
-use super::super::{About, Chunks, LimitUse};
+use super::super::{About, Chunks, LimitUse, Repeats};
 use super::grid::Grid;
 use super::reorder::{Weights, fill_weights, reorder};
 use super::work::Work;
@@ -35,6 +35,7 @@ pub(in crate::family) const ABOUT_MIN: About = About {
     chunks: Chunks::Exactly(2),
     placement: Placement::Vee,
     limit: LimitUse::Checked,
+    repeats: Repeats::Microbatch,
     bubble: "(4p-5)/6 (F+B+W), (4p-7)/6 (F+B+W) if 3 divides p, where p >= 2, m >= p+2 and F = B = W; \
              else it grows with m",
     memory: "floor((p+4)/3) M_B",

@@ -11,7 +11,7 @@
 //!
 //! The published code counts every forward as one cell and every backward as two.
 
-use super::super::{About, Chunks, LimitUse};
+use super::super::{About, Chunks, LimitUse, Repeats};
 use super::grid::{Grid, NOWHERE, Table, starts};
 use super::work::Work;
 use crate::fault::Fault;
@@ -29,6 +29,7 @@ pub(in crate::family) const ABOUT: About = About {
     placement: Placement::Vee,
     limit: LimitUse::Checked,
     whole_backwards: true,
+    repeats: Repeats::Microbatch,
     bubble: "2/3 (p-1)(F+B+W) to 5/6 (p-1)(F+B+W) where m >= 2p and B+W = 2F",
     memory: "about 2/3 p M_B",
     note: "the order equals that of the authors' code; the paper's own figures were not available",

@@ -13,7 +13,7 @@ impl Build<'_> {
     }
 
     /// The neighbour that hands `stage` the input of its next pass, unless it does so itself.
-    fn source(&self, stage: usize, kind: Kind, way: Way) -> Option<usize> {
+    pub(super) fn source(&self, stage: usize, kind: Kind, way: Way) -> Option<usize> {
         let last = self.stages.len() - 1;
         match (kind, way) {
             (Kind::F, Down) | (Kind::B, Up) => stage.checked_sub(1),
@@ -46,7 +46,7 @@ impl Build<'_> {
         Some(self.made[self.cell(from, kind, way, microbatch)] + self.hops.between(from, stage).0)
     }
 
-    fn cell(&self, stage: usize, kind: Kind, way: Way, microbatch: u32) -> usize {
+    pub(super) fn cell(&self, stage: usize, kind: Kind, way: Way, microbatch: u32) -> usize {
         let row = 4 * microbatch as usize + 2 * usize::from(kind != Kind::F) + way as usize;
         row * self.stages.len() + stage
     }
