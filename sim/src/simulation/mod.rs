@@ -48,6 +48,7 @@ use crate::hardware::Hardware;
 use crate::lanes::{NoisyOrder, REPLICAS};
 use crate::monte_carlo::{self, MonteCarlo, Replica, ReplicaCount};
 use crate::replay::Replay;
+use crate::steady::Repeating;
 use crate::straggler::{NoisyTiming, Stragglers};
 use crate::timed::{self, Nominal, SideOps, Timing};
 use links::Faster;
@@ -99,6 +100,7 @@ pub struct Simulation<'a> {
     footprints: &'a Footprints,
     hardware: Option<&'a Hardware>,
     steady: Option<SteadyState>,
+    repeating: Option<&'a Repeating>,
     noise: Option<&'a Stragglers>,
     engine_runs: Option<&'a EngineRuns>,
 }
@@ -114,6 +116,7 @@ impl<'a> Simulation<'a> {
             footprints,
             hardware: None,
             steady: None,
+            repeating: None,
             noise: None,
             engine_runs: None,
         }
@@ -132,6 +135,13 @@ impl<'a> Simulation<'a> {
         Self { steady: steady.into(), ..self }
     }
 
+    /// The same for the whole of the `repeating` step for which the schedule stands, if it stands for one. Metrics are
+    /// then those of the whole step, unless there is noise or hardware; timelines and runs are those of the schedule.
+    #[must_use]
+    pub fn repeating(self, repeating: impl Into<Option<&'a Repeating>>) -> Self {
+        Self { repeating: repeating.into(), ..self }
+    }
+
     /// The same under `noise`, if there is some.
     #[must_use]
     pub fn under(self, noise: impl Into<Option<&'a Stragglers>>) -> Self {
@@ -148,8 +158,8 @@ impl<'a> Simulation<'a> {
     /// there.
     #[must_use]
     pub(crate) const fn in_place_of(self, other: &Self) -> Self {
-        let Self { schedule, costs, footprints, .. } = self;
-        Self { schedule, costs, footprints, ..*other }
+        let Self { schedule, costs, footprints, repeating, .. } = self;
+        Self { schedule, costs, footprints, repeating, ..*other }
     }
 
     /// The order of passes.
@@ -209,7 +219,10 @@ impl<'a> Simulation<'a> {
                     within_clock(metrics.makespan())?;
                     Ok(metrics)
                 }
-                None => Ok(replay.metrics(self.schedule, self.costs)?),
+                None => Ok(match self.repeating {
+                    Some(repeating) => repeating.metrics(self.costs)?,
+                    None => replay.metrics(self.schedule, self.costs)?,
+                }),
             };
         }
         Ok(self.metrics_of(&self.walk(replica, replay)?))
