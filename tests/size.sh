@@ -13,8 +13,8 @@ model     31570 pipeline sim profile certificate scenarios
 search    17404 search ilp failures
 hardware  28158 calibrate executor traces
 planner   44425 plan planning imports fsdp measured
-answers   44319 question cases answer reproduce
-doors     24256 src python web draw native launches
+answers   44448 question cases answer reproduce
+doors     24257 src python web draw native launches
 EOF
 }
 

@@ -244,6 +244,7 @@ pub fn timeline(outcome: &Outcome) -> Result<Cow<'_, Timeline>, Diagnostic> {
     if let Some(timeline) = outcome.kept.timeline() {
         return Ok(Cow::Borrowed(timeline));
     }
+    check_whole(outcome)?;
     let simulation = outcome.simulation();
     let timeline = simulation.timeline(simulation.shown());
     timeline.map(Cow::Owned).map_err(|error| outcome.case.error(&error))
@@ -255,9 +256,18 @@ pub fn recorded(outcome: &Outcome) -> Result<Cow<'_, Run>, Diagnostic> {
     if let Some(run) = outcome.kept.run() {
         return Ok(Cow::Borrowed(run));
     }
+    check_whole(outcome)?;
     let simulation = outcome.simulation();
     let run = simulation.record(simulation.shown());
     run.map(Cow::Owned).map_err(|error| outcome.case.error(&error))
+}
+
+/// Refuses outcomes of which figures alone were asked, where the order is that of fewer microbatches.
+fn check_whole(outcome: &Outcome) -> Result<(), Diagnostic> {
+    match outcome.case.repeating {
+        None => Ok(()),
+        Some(_) => Err(outcome.case.error(&"figures alone were asked, so there is no timeline")),
+    }
 }
 
 /// Every activation that goes to the host in the run of `outcome`; under noise, in replica 0.

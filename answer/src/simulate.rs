@@ -73,6 +73,9 @@ pub struct Wants {
     /// Whether a schedule that is named by itself and cannot do its question is refused as one that `all`
     /// stands for, in place of the whole question.
     pub partial: bool,
+    /// Whether nothing but figures will be read of outcomes, and no order, timeline or run, now or later: long steps
+    /// may then be timed by the period of their order.
+    pub figures_alone: bool,
 }
 
 /// The schedules whose timelines are drawn, with the copies of activations to the host.
@@ -86,11 +89,21 @@ pub enum Timelines {
 }
 
 impl Wants {
+    /// Whether figures are all that is wanted.
+    fn are_figures(&self) -> bool {
+        let drawn = match self.timelines {
+            Timelines::None => false,
+            Timelines::Below(passes) => passes > cases::FEW_FORWARDS,
+            Timelines::All => true,
+        };
+        self.figures_alone && !(drawn || self.explanation || self.gaps || self.runs)
+    }
+
     /// The details of the run of `case` that are kept for all this.
     fn details(&self, case: &Case) -> Details {
         let drawn = match self.timelines {
             Timelines::None => false,
-            Timelines::Below(passes) => case.schedule.passes() < passes,
+            Timelines::Below(passes) => case.passes() < passes,
             Timelines::All => true,
         };
         let copies = drawn && case.schedule.copies().is_some();
@@ -232,7 +245,7 @@ fn answers(
                 break;
             }
             answers.all |= one.by_all;
-            match answer(context, scenario, setting, one, &mut simulate, &mut warnings) {
+            match answer((context, scenario, wants), setting, one, &mut simulate, &mut warnings) {
                 Ok(outcome) => answers.outcomes.push(outcome),
                 Err(error) if (one.by_all || wants.partial) && is_refusal(&error) => {
                     answers.refused.push(Refused::of(setting, one.rule.name(), &error));
@@ -274,14 +287,16 @@ const fn is_refusal(error: &Diagnostic) -> bool {
 }
 
 fn answer(
-    context: &Context<'_>,
-    scenario: &Scenario,
+    (context, scenario, wants): (&Context<'_>, &Scenario, Wants),
     setting: &Setting,
     one: &Selected,
     simulate: &mut impl FnMut(Case) -> Result<Outcome, Diagnostic>,
     warnings: &mut Warnings,
 ) -> Result<Outcome, Diagnostic> {
-    let case = cases::case(context, scenario, setting, &one.rule)?;
+    let case = match wants.are_figures() {
+        true => cases::figures(context, scenario, setting, &one.rule)?,
+        false => cases::case(context, scenario, setting, &one.rule)?,
+    };
     warnings.add_ignored(setting, &one.rule);
     warnings.add_idle_links(setting, &case.schedule, &case.name);
     warnings.add_spread(case.hardware.as_ref(), &case.name);
@@ -312,7 +327,7 @@ impl Budget {
     /// memory for it than keeping it takes.
     fn grant(&mut self, case: &Case, details: Details) -> Details {
         let steps = case.hardware.as_ref().map_or(1, |hardware| hardware.steps);
-        let passes = (case.schedule.passes() as u64).saturating_mul(u64::from(steps));
+        let passes = (case.passes() as u64).saturating_mul(u64::from(steps));
         let is_first = self.kept == 0 && case.hardware.is_some();
         let sum = self.kept.saturating_add(passes);
         if details == Details::default() || (sum > MOST_KEPT && !is_first) {
@@ -399,5 +414,7 @@ fn sort(setting: &mut [Outcome], by: Sort) {
     setting.sort_by_key(Outcome::is_asynchronous);
 }
 
+#[cfg(test)]
+mod figures_tests;
 #[cfg(test)]
 mod tests;

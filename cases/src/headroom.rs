@@ -14,6 +14,8 @@ const PASS: u64 = 24;
 const SEARCHED: u64 = 64;
 /// Bytes per pass of an order with planned host offloading.
 const COPIED: u64 = 180;
+/// Bytes per pass of an order in which rounds are looked for.
+pub(super) const REPEATING: u64 = 120;
 /// Bytes per pass of a run in the event engine, which simulates every transfer.
 const ENGINE: u64 = 300;
 

@@ -25,6 +25,7 @@ mod aim;
 mod beyond;
 mod headroom;
 mod joint;
+mod repeating;
 mod searched;
 
 use pipeline::sharding::Sharding;
@@ -32,7 +33,7 @@ use pipeline::{
     Bytes, Costs, Family, Fault, Limit, Limits, Nanos, Placement, Problem, Schedule, Shape,
     SteadyState, Vocabulary,
 };
-use sim::Simulation;
+use sim::{Repeating, Simulation};
 
 pub use aim::{
     Aim, REPLICAS, check_figure, check_noise_free, check_under_noise, is_on_hardware,
@@ -40,6 +41,7 @@ pub use aim::{
 };
 pub use beyond::{SearchKind, beyond};
 pub use joint::{Joint, SearchedJointly, check as check_joint, may_copy};
+pub use repeating::FEW_FORWARDS;
 pub use searched::{
     Search, Searched, explain as explain_search, ignored as ignored_by_search, search, searchable,
 };
@@ -77,8 +79,11 @@ pub struct Case {
     pub problem: Problem,
     /// Whether the footprints were given, rather than counted as one unit each.
     pub has_footprints: bool,
-    /// The order.
+    /// The order; where the step is [`Self::repeating`], that of fewer microbatches.
     pub schedule: Schedule,
+    /// The step of all microbatches, where the order is that of fewer: there are figures of it, and neither a timeline
+    /// nor a run.
+    pub repeating: Option<Repeating>,
     /// The memory limits in bytes, if there are any.
     pub limits: Option<Limits>,
     /// The limits as the keys give them: one for all stages, or one per stage.
@@ -119,6 +124,7 @@ impl Case {
         Simulation::new(&self.schedule, self.problem.costs(), self.problem.footprints())
             .on(self.hardware.as_ref())
             .measured(self.steady)
+            .repeating(self.repeating.as_ref())
             .under(self.noise.as_ref().map(Noise::stragglers))
     }
 
@@ -146,6 +152,7 @@ impl Case {
             && self.noise.is_none()
             && self.hardware.is_none()
             && self.steady.is_none()
+            && self.repeating.is_none()
             && !self.schedule.has_streams()
             && is_plain(self.problem.costs())
     }
@@ -171,7 +178,19 @@ impl Case {
 
     /// Microbatches of a step, whole ones.
     pub fn microbatches(&self) -> u32 {
-        self.schedule.shape().microbatches() / self.problem.segments() / self.problem.updates()
+        self.problem.shape().microbatches() / self.problem.segments() / self.problem.updates()
+    }
+
+    /// Number of passes over all stages.
+    pub fn passes(&self) -> usize {
+        match &self.repeating {
+            None => self.schedule.passes(),
+            // Each microbatch has as many.
+            Some(repeating) => {
+                let few = self.schedule.shape().microbatches() as usize;
+                self.schedule.passes() / few * repeating.microbatches() as usize
+            }
+        }
     }
 }
 
@@ -197,6 +216,17 @@ pub fn case(
     born(context, scenario, setting, rule, resolved)
 }
 
+/// The same for its figures alone: the order may be that of fewer microbatches ([`Case::repeating`]).
+pub fn figures(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    setting: &Setting,
+    rule: &ScheduleSource,
+) -> Result<Case, Diagnostic> {
+    let resolved = Resolved::of(context, scenario, setting, rule)?;
+    of_figures(context, scenario, setting, rule, resolved)
+}
+
 /// A question after another one with the same rule.
 pub enum Next {
     /// It has the same order, and differs in what passes cost alone.
@@ -205,7 +235,7 @@ pub enum Next {
     Case(Box<Case>),
 }
 
-/// The question of `setting` after `known`, a case of the same `rule`.
+/// The question of `setting`, for its figures alone, after `known`, a case of the same `rule`.
 pub fn next(
     context: &Context<'_>,
     scenario: &Scenario,
@@ -214,11 +244,30 @@ pub fn next(
     known: Option<&Case>,
 ) -> Result<Next, Diagnostic> {
     let resolved = Resolved::of(context, scenario, setting, rule)?;
-    headroom::check(context.host(), rule, &resolved)?;
     match known.and_then(|known| known.other_costs(rule, &setting.keys, &resolved)) {
         Some(costs) => Ok(Next::Costs(costs)),
-        None => Ok(Next::Case(Box::new(born(context, scenario, setting, rule, resolved)?))),
+        None => {
+            let case = of_figures(context, scenario, setting, rule, resolved)?;
+            Ok(Next::Case(Box::new(case)))
+        }
     }
+}
+
+/// The case of `setting` for its figures, `resolved` for `rule`.
+fn of_figures(
+    context: &Context<'_>,
+    scenario: &Scenario,
+    setting: &Setting,
+    rule: &ScheduleSource,
+    resolved: Resolved,
+) -> Result<Case, Diagnostic> {
+    if let Some((short, repeating)) = repeating::of(context.host(), &setting.keys, rule, &resolved)
+    {
+        let case = case_of(context, scenario, setting, rule, resolved, short)?;
+        return Ok(Case { repeating: Some(repeating), ..case });
+    }
+    headroom::check(context.host(), rule, &resolved)?;
+    born(context, scenario, setting, rule, resolved)
 }
 
 /// The case of `setting`, `resolved` for `rule`, with a schedule that is made for it.
@@ -287,6 +336,7 @@ fn case_of(
         problem: resolved.problem,
         has_footprints: resolved.has_footprints,
         schedule,
+        repeating: None,
         limits: resolved.limits,
         given_limits: resolved.given_limits,
         split: resolved.split,

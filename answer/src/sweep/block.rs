@@ -121,8 +121,10 @@ impl<'a> Block<'a> {
         if let Some(at) = at {
             self.open.swap_remove(at).close(&mut self.orders);
         }
-        let schedule = &outcome.case.schedule;
-        if schedule.passes() <= MOST_PASSES && CompiledOrder::is_possible(schedule) {
+        let (case, schedule) = (&outcome.case, &outcome.case.schedule);
+        // An order of fewer microbatches has no lanes for all of them.
+        let is_whole = case.repeating.is_none() && case.passes() <= MOST_PASSES;
+        if is_whole && CompiledOrder::is_possible(schedule) {
             let around = row::around_times(self.columns, &outcome);
             let (rule, case) = (question.rule, outcome.case);
             self.open.push(Open { rule, case, around, lanes: None, waiting: 0 });

@@ -231,6 +231,7 @@ impl Simulate {
             front: self.pareto.is_some(),
             sort: self.sort,
             partial: false,
+            figures_alone: true,
         }
     }
 
@@ -254,7 +255,7 @@ impl Simulate {
         let in_terminal = |outcome: &Outcome| match self.gantt {
             Draw::Always => true,
             Draw::Auto => {
-                !self.json && outcome.case.schedule.passes() < SMALL && outcomes.len() <= 4
+                !self.json && outcome.case.passes() < SMALL && outcomes.len() <= 4
             }
             Draw::Never => false,
         };
