@@ -14,7 +14,7 @@ search    17404 search ilp failures
 hardware  28158 calibrate executor traces
 planner   44425 plan planning imports fsdp measured
 answers   44448 question cases answer reproduce
-doors     24257 src python web draw native launches
+doors     24255 src python web draw native launches
 EOF
 }
 

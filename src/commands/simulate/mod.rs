@@ -254,9 +254,7 @@ impl Simulate {
         let drawn = self.svg.is_some();
         let in_terminal = |outcome: &Outcome| match self.gantt {
             Draw::Always => true,
-            Draw::Auto => {
-                !self.json && outcome.case.passes() < SMALL && outcomes.len() <= 4
-            }
+            Draw::Auto => !self.json && outcome.case.passes() < SMALL && outcomes.len() <= 4,
             Draw::Never => false,
         };
         let timelines = outcomes
