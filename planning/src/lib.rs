@@ -120,7 +120,7 @@ pub fn read_text(
     }
     let document: Document = toml::from_str(text)
         .map_err(|error| Diagnostic::toml(path, text, &error, &[]))
-        .map_err(|error| kinds::misplaced(path, text, &[InputKind::Plan], error))
+        .map_err(|error| kinds::misplaced(path, text, &[InputKind::Question("plan")], error))
         .map_err(|error| match error.help {
             None if error.message.ends_with(" is missing") => error.with_help(EXAMPLE),
             _ => error,

@@ -14,20 +14,6 @@ use crate::{python_json, quote};
 #[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum InputKind {
-    /// A question for `debubble simulate` and other commands.
-    Scenario,
-    /// One with axes.
-    Sweep,
-    /// A question for `debubble plan`.
-    Plan,
-    /// A question for `debubble encoder`.
-    Encoder,
-    /// A question for `debubble rl`.
-    Rl,
-    /// A question for `debubble fsdp`.
-    Fsdp,
-    /// Keys of `debubble failures`, beside those of a scenario.
-    Failures,
     /// The sizes of a model as Hugging Face writes them.
     ModelConfig,
     /// A profile, written by `debubble calibrate` or `debubble profile`.
@@ -46,6 +32,9 @@ pub enum InputKind {
     Schedule,
     /// A launch script, a log or a configuration of a training framework.
     Run,
+    /// A question, by its name in [`QUESTIONS`].
+    #[serde(untagged)]
+    Question(&'static str),
 }
 
 /// Keys that tell TOML files apart that ask nothing: the first row with a key of the file has its kind.
@@ -67,8 +56,8 @@ impl InputKind {
         }
         if let Ok(table) = toml::from_str::<toml::Table>(text) {
             let has = |keys: &[&str]| keys.iter().any(|key| table.contains_key(*key));
-            let telling = files().map(|file| (file.kind, file.telling));
-            let usual = files().rev().map(|file| (file.kind, file.usual));
+            let telling = files().map(|(kind, file)| (kind, file.telling));
+            let usual = files().rev().map(|(kind, file)| (kind, file.usual));
             let mut all = telling.chain(TOML).chain(usual);
             return all.find(|(_, keys)| has(keys)).map(|(kind, _)| kind);
         }
@@ -103,16 +92,14 @@ impl InputKind {
     /// How files of this kind are answered, if they are questions.
     #[must_use]
     pub fn question(self) -> Option<&'static QuestionFile> {
-        files().find(|file| file.kind == self)
+        files().find(|(kind, _)| *kind == self).map(|(_, file)| file)
     }
 
     /// The kind, in words.
     #[must_use]
     pub fn words(self) -> &'static str {
-        if let Some(file) = self.question() {
-            return file.words;
-        }
         match self {
+            Self::Question(_) => self.question().map_or("a question", |file| file.words),
             Self::ModelConfig => "the config.json of a model: it names no tokens and no machines",
             Self::Profile => "a profile, which `debubble calibrate` or `debubble profile` wrote",
             Self::Machine => "a machine, of which plans have clusters",
@@ -122,16 +109,15 @@ impl InputKind {
             Self::Trace => "a trace, for `debubble replay`",
             Self::Schedule => "a schedule",
             Self::Run => "a script, log or configuration of a training run, for `debubble advise`",
-            _ => "a question", // Questions have words of their own.
         }
     }
 
     /// The remedy for `file`, which is of this kind.
     fn cure(self, file: &str) -> String {
-        if let Some(question) = self.question() {
-            return format!("{} answers it", question.command.replace("FILE", file));
-        }
         match self {
+            Self::Question(_) => self.question().map_or_else(String::new, |question| {
+                format!("{} answers it", question.command.replace("FILE", file))
+            }),
             Self::ModelConfig => format!(
                 "`debubble plan {file} --tokens 1e12 --batch 1024 --machine h100 --devices 512` plans its training"
             ),
@@ -147,7 +133,6 @@ impl InputKind {
             Self::Trace => format!("`debubble replay {file}` predicts its steps"),
             Self::Schedule => format!("name it in a question: --schedule {file}"),
             Self::Run => format!("`debubble advise {file}` says what to change of it"),
-            _ => String::new(), // Questions are above.
         }
     }
 }
@@ -158,8 +143,8 @@ fn first_json(text: &str) -> Option<Value> {
     serde_json::from_str(text).or_else(|_| serde_json::from_str(line())).ok()
 }
 
-fn files() -> impl DoubleEndedIterator<Item = &'static QuestionFile> {
-    QUESTIONS.iter().filter_map(|kind| kind.file.as_ref())
+fn files() -> impl DoubleEndedIterator<Item = (InputKind, &'static QuestionFile)> {
+    QUESTIONS.iter().filter_map(|kind| Some((InputKind::Question(kind.name), kind.file.as_ref()?)))
 }
 
 /// The error of the file at `path` with content `text`, read as one of `wanted`: that it is of another kind, if so,
@@ -181,12 +166,12 @@ mod tests {
     #[test]
     fn every_example_is_of_its_kind() {
         for (folder, kind) in [
-            (scenarios::RL, InputKind::Rl),
-            (scenarios::FSDP, InputKind::Fsdp),
-            (scenarios::ENCODERS, InputKind::Encoder),
-            (scenarios::FAILURES, InputKind::Failures),
-            (scenarios::PLANS, InputKind::Plan),
-            (scenarios::EXAMPLES, InputKind::Scenario),
+            (scenarios::RL, InputKind::Question("rl")),
+            (scenarios::FSDP, InputKind::Question("fsdp")),
+            (scenarios::ENCODERS, InputKind::Question("encoder")),
+            (scenarios::FAILURES, InputKind::Question("failures")),
+            (scenarios::PLANS, InputKind::Question("plan")),
+            (scenarios::EXAMPLES, InputKind::Question("scenario")),
             (scenarios::MACHINES, InputKind::Machine),
             (scenarios::CLUSTERS, InputKind::Cluster),
         ] {
@@ -226,12 +211,12 @@ mod tests {
     fn a_question_with_a_model_is_known_by_keys_of_its_own() {
         let model = "model = \"qwen2.5-7b\"\n";
         for (more, kind) in [
-            ("machine = \"h100\"\n", InputKind::Rl),
-            ("prompts = 8\n", InputKind::Rl),
-            ("minibatch-size = 4\n", InputKind::Fsdp),
-            ("encoder-hidden = 1024\n", InputKind::Encoder),
-            ("tokens = 1e12\n", InputKind::Plan),
-            ("", InputKind::Plan),
+            ("machine = \"h100\"\n", InputKind::Question("rl")),
+            ("prompts = 8\n", InputKind::Question("rl")),
+            ("minibatch-size = 4\n", InputKind::Question("fsdp")),
+            ("encoder-hidden = 1024\n", InputKind::Question("encoder")),
+            ("tokens = 1e12\n", InputKind::Question("plan")),
+            ("", InputKind::Question("plan")),
         ] {
             assert_eq!(InputKind::of(&format!("{model}{more}")), Some(kind), "{more}");
         }

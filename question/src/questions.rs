@@ -8,7 +8,6 @@ use crate::failures::FailureKeys;
 use crate::fsdp::FsdpKeys;
 use crate::keys::Keys;
 use crate::keys::table::Row;
-use crate::kinds::InputKind;
 use crate::replay::ReplayKeys;
 use crate::rl::RlKeys;
 use crate::search::SearchKeys;
@@ -36,8 +35,6 @@ pub struct QuestionKind {
 
 /// How files of a kind of question are known, and answered.
 pub struct QuestionFile {
-    /// Their kind.
-    pub kind: InputKind,
     /// Their kind in words.
     pub words: &'static str,
     /// The command that answers the file `FILE`, between backticks.
@@ -72,7 +69,6 @@ pub static QUESTIONS: [QuestionKind; 10] = [
         help: "A scenario, for simulate, sweep, search and export",
         schema: schema!("scenario"),
         file: Some(QuestionFile {
-            kind: InputKind::Scenario,
             words: "a scenario, for `debubble simulate`",
             command: "`debubble simulate FILE`",
             telling: &[],
@@ -95,7 +91,6 @@ pub static QUESTIONS: [QuestionKind; 10] = [
         help: "A scenario with axes, for sweep",
         schema: schema!("sweep"),
         file: Some(QuestionFile {
-            kind: InputKind::Sweep,
             words: "a scenario with axes, for `debubble sweep`",
             command: "`debubble sweep FILE --out rows.csv`",
             telling: &["sweep"],
@@ -109,7 +104,6 @@ pub static QUESTIONS: [QuestionKind; 10] = [
         help: "A question for the planner",
         schema: schema!("plan"),
         file: Some(QuestionFile {
-            kind: InputKind::Plan,
             words: "a question for `debubble plan`",
             command: "`debubble plan FILE`",
             telling: &["tokens", "batch", "deadline-days"],
@@ -124,7 +118,6 @@ pub static QUESTIONS: [QuestionKind; 10] = [
         help: "A study of packing and communication",
         schema: schema!("fsdp"),
         file: Some(QuestionFile {
-            kind: InputKind::Fsdp,
             words: "a question for `debubble fsdp`",
             command: "`debubble fsdp FILE`",
             telling: &[
@@ -148,7 +141,6 @@ pub static QUESTIONS: [QuestionKind; 10] = [
         help: "A step of reinforcement learning",
         schema: schema!("rl"),
         file: Some(QuestionFile {
-            kind: InputKind::Rl,
             words: "a question for `debubble rl`",
             command: "`debubble rl FILE`",
             telling: &[
@@ -176,7 +168,6 @@ pub static QUESTIONS: [QuestionKind; 10] = [
         help: "An encoder in front of a language model",
         schema: schema!("encoder"),
         file: Some(QuestionFile {
-            kind: InputKind::Encoder,
             words: "a question for `debubble encoder`",
             command: "`debubble encoder FILE`",
             telling: &[
@@ -210,7 +201,6 @@ pub static QUESTIONS: [QuestionKind; 10] = [
         help: "The keys of dead workers, besides those of their schedules",
         schema: schema!("failures"),
         file: Some(QuestionFile {
-            kind: InputKind::Failures,
             words: "a question for `debubble failures`, next to a scenario",
             command: "`debubble failures SCENARIO.toml --failures FILE`",
             telling: &["data-parallel", "dead", "most-dead", "mtbf"],

@@ -248,7 +248,7 @@ impl Scenario {
     ) -> Result<(Self, Option<Vec<Axis>>), Diagnostic> {
         let fail = |error: toml::de::Error| {
             let more = [HardwareKeys::NAMES, &HEAD, &SETTING_HEAD, &["setting", "sweep"]].concat();
-            let wanted = [InputKind::Scenario, InputKind::Sweep];
+            let wanted = [InputKind::Question("scenario"), InputKind::Question("sweep")];
             let error = Diagnostic::toml(file, &text, &error, &more);
             kinds::misplaced(file, &text, &wanted, error)
         };

@@ -117,7 +117,7 @@ words! {
 impl EncoderKeys {
     /// The keys of the file at `path`.
     pub fn read(context: &Context<'_>, path: &Path) -> Result<Self, Diagnostic> {
-        let file: Self = file::read(context, path, InputKind::Encoder)?;
+        let file: Self = file::read(context, path, InputKind::Question("encoder"))?;
         let machine = file.machine.map(|name| file::machine_beside(context, path, name));
         let model = file.model.map(|name| file::beside(context, path, name));
         Ok(Self { machine, model, ..file })

@@ -69,7 +69,7 @@ keys! {
 impl FailureKeys {
     /// The keys of the file at `path`.
     pub fn read(context: &Context<'_>, path: &Path) -> Result<Self, Diagnostic> {
-        file::read(context, path, InputKind::Failures)
+        file::read(context, path, InputKind::Question("failures"))
     }
 }
 

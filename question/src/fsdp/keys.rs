@@ -99,7 +99,7 @@ keys! {
 impl FsdpKeys {
     /// The keys of the file at `path`, whose paths are relative to its folder.
     pub fn read(context: &Context<'_>, path: &Path) -> Result<Self, Diagnostic> {
-        let mut keys: Self = file::read(context, path, InputKind::Fsdp)?;
+        let mut keys: Self = file::read(context, path, InputKind::Question("fsdp"))?;
         keys.machine = keys.machine.map(|name| file::machine_beside(context, path, name));
         keys.model = keys.model.map(|name| file::beside(context, path, name));
         keys.lengths.file_in(path.parent().unwrap_or(Path::new("")));

@@ -137,7 +137,7 @@ keys! {
 impl RlKeys {
     /// The keys in `text`, the file at `path`, whose paths are relative to its folder.
     pub fn of_text(context: &Context<'_>, path: &Path, text: &str) -> Result<Self, Diagnostic> {
-        let mut keys: Self = file::of_text(context, path, text, InputKind::Rl)?;
+        let mut keys: Self = file::of_text(context, path, text, InputKind::Question("rl"))?;
         keys.machine = keys.machine.map(|name| file::machine_beside(context, path, name));
         keys.model = keys.model.map(|name| file::beside(context, path, name));
         let folder = path.parent().unwrap_or(Path::new(""));
