@@ -10,7 +10,7 @@ use crate::order::Order;
 use crate::pass::{Kind, Pass, Slot};
 use crate::shape::{Placement, Shape};
 use crate::sharding::{ParameterOps, Sharding};
-use crate::walk::{self, WalkStep};
+use crate::walk::{self, Walk, WalkStep};
 
 /// An order for every stage: complete, well placed and free of deadlock.
 ///
@@ -21,7 +21,7 @@ pub struct Schedule {
     shape: Shape,
     placement: Placement,
     orders: Vec<Order>,
-    walk: Vec<WalkStep>,
+    walk: Walk,
     /// By chunk; empty if none recomputes.
     recomputed: Vec<bool>,
     copies: Option<Copies>,
@@ -200,7 +200,16 @@ impl Schedule {
     #[must_use]
     #[inline]
     pub fn walk(&self) -> &[WalkStep] {
-        &self.walk
+        &self.walk.steps
+    }
+
+    /// Columns, a power of two, of a table with a row for the values of each chunk and direction, in which value i is in
+    /// column i modulo their number: along [`Self::walk`] no value is overwritten before it is read. Nothing where all
+    /// microbatches need a column.
+    #[must_use]
+    #[inline]
+    pub const fn columns(&self) -> Option<u32> {
+        self.walk.columns
     }
 }
 

@@ -14,80 +14,170 @@ pub struct WalkStep {
     pub passes: u32,
 }
 
-/// State of a value that has been made; any other state is the last stage in line for it, plus 1,
-/// or 0 if no stage waits.
-const MADE: u32 = u32::MAX;
+/// A walk over all stages.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Walk {
+    pub(crate) steps: Vec<WalkStep>,
+    /// Values of a row that the walk keeps at a time, a power of two: when a value is read, fewer later ones of its row are
+    /// made. Nothing where rows are not made in the order of microbatches.
+    pub(crate) columns: Option<u32>,
+}
 
 /// Runs every stage as far as it can, until all are done or all are blocked.
 ///
 /// Linear in the number of passes: a stage that must wait stands in line for the value it lacks and
 /// is called when that value is made.
-pub(crate) fn walk(
+pub(crate) fn walk(shape: Shape, placement: Placement, orders: &[Order]) -> Result<Walk, Fault> {
+    let ended = |at: &[usize]| at.iter().zip(orders).position(|(&at, of)| at < of.passes().len());
+    let mut rows = Rows { shape, rows: vec![Row::default(); 2 * usize::from(shape.chunks())] };
+    if let Some((steps, at)) = run(shape, orders, &mut rows)
+        && ended(&at).is_none()
+    {
+        return Ok(Walk { steps, columns: rows.columns() });
+    }
+    let mut cells = Cells::new(shape, orders.len());
+    let (steps, at) = run(shape, orders, &mut cells).unwrap_or_default();
+    match ended(&at) {
+        None => Ok(Walk { steps, columns: None }),
+        Some(stuck) => {
+            let made = |value: Value| cells.values[shape.value_cell(value)] == MADE;
+            Err(Fault::Deadlock(cycle(shape, placement, orders, &at, made, stuck)))
+        }
+    }
+}
+
+/// Which values have been made, and which stages wait for which.
+trait Values {
+    fn has(&mut self, value: Value) -> bool;
+
+    /// Puts `stage` in line for `value`; nothing if there is no place for it.
+    fn wait(&mut self, value: Value, stage: u32) -> Option<()>;
+
+    /// Notes that a pass has made `value` or its part of it, and calls the stages that waited, the last first; nothing if that
+    /// cannot be noted.
+    fn make(&mut self, value: Value, call: impl FnMut(u32)) -> Option<()>;
+}
+
+/// The walk, and how many passes of each stage it has; nothing where `values` cannot follow it.
+fn run(
     shape: Shape,
-    placement: Placement,
     orders: &[Order],
-) -> Result<Vec<WalkStep>, Fault> {
-    let mut values = vec![0u32; shape.value_cells()];
-    let mut makers = Makers::new(shape);
-    let mut next_in_line = vec![0u32; orders.len()];
+    values: &mut impl Values,
+) -> Option<(Vec<WalkStep>, Vec<usize>)> {
     let mut at = vec![0usize; orders.len()];
     let mut ready: Vec<u32> = (0..u32::from(u16::MAX)).take(orders.len()).rev().collect();
-    let mut runs = Vec::new();
+    let mut steps = Vec::new();
     while let Some(stage) = ready.pop() {
         let here = stage as usize;
         let order = &orders[here];
         let begin = at[here];
         while at[here] < order.passes().len() {
             let slot = order.slot_at(at[here]);
-            if let Some(value) =
-                first_lacking(slot, shape, |value| values[shape.value_cell(value)] == MADE)
-            {
-                let line = &mut values[shape.value_cell(value)];
-                next_in_line[here] = std::mem::replace(line, stage + 1);
+            if let Some(value) = first_lacking(slot, shape, values) {
+                values.wait(value, stage)?;
                 break;
             }
             for pass in slot.passes() {
                 at[here] += 1;
                 let Some(value) = pass.makes() else { continue };
-                if !makers.last(value) {
-                    continue;
-                }
-                let mut waiting = std::mem::replace(&mut values[shape.value_cell(value)], MADE);
-                while waiting != 0 {
-                    ready.push(waiting - 1);
-                    waiting = next_in_line[waiting as usize - 1];
-                }
+                values.make(value, |waiting| ready.push(waiting))?;
             }
         }
         let passes = u32::try_from(at[here] - begin).unwrap_or(u32::MAX);
         if passes > 0 {
-            runs.push(WalkStep { stage, passes });
+            steps.push(WalkStep { stage, passes });
         }
     }
-    match (0..orders.len()).find(|&stage| at[stage] < orders[stage].passes().len()) {
-        None => Ok(runs),
-        Some(stuck) => {
-            let made = |value: Value| values[shape.value_cell(value)] == MADE;
-            Err(Fault::Deadlock(cycle(shape, placement, orders, &at, made, stuck)))
-        }
+    Some((steps, at))
+}
+
+/// Values of chunks that are made in the order of microbatches, with one stage at most in line for those of a row: some
+/// numbers a row, however many microbatches there are.
+struct Rows {
+    shape: Shape,
+    rows: Vec<Row>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Row {
+    /// Microbatches whose value is made.
+    made: u32,
+    /// The most that were made from a value on when it was read.
+    most: u32,
+    /// The stage that waits, plus 1; 0 if none does.
+    waiting: u32,
+    /// The microbatch that it waits for.
+    wanted: u32,
+}
+
+impl Rows {
+    fn columns(&self) -> Option<u32> {
+        let most = self.rows.iter().map(|row| row.most).max()?;
+        most.max(1).checked_next_power_of_two().filter(|&all| all < self.shape.microbatches())
     }
 }
 
-/// Number of passes that are still to come for each value that all stages make together.
-struct Makers {
+impl Values for Rows {
+    #[inline]
+    fn has(&mut self, value: Value) -> bool {
+        // Values that all stages make have no row here, and are not made.
+        let Some(row) = self.rows.get_mut(value.row(self.shape)) else { return false };
+        match row.made.checked_sub(value.microbatch()) {
+            None | Some(0) => false,
+            Some(since) => {
+                row.most = row.most.max(since);
+                true
+            }
+        }
+    }
+
+    fn wait(&mut self, value: Value, stage: u32) -> Option<()> {
+        let row = self.rows.get_mut(value.row(self.shape)).filter(|row| row.waiting == 0)?;
+        (row.waiting, row.wanted) = (stage + 1, value.microbatch());
+        Some(())
+    }
+
+    #[inline]
+    fn make(&mut self, value: Value, mut call: impl FnMut(u32)) -> Option<()> {
+        let row = self.rows.get_mut(value.row(self.shape))?;
+        if value.microbatch() != row.made {
+            return None;
+        }
+        row.made += 1;
+        if row.waiting != 0 && row.wanted < row.made {
+            call(row.waiting - 1);
+            row.waiting = 0;
+        }
+        Some(())
+    }
+}
+
+/// State of a value that has been made; any other state is the last stage in line for it, plus 1,
+/// or 0 if no stage waits.
+const MADE: u32 = u32::MAX;
+
+/// Every value by itself.
+struct Cells {
     shape: Shape,
+    values: Vec<u32>,
+    next_in_line: Vec<u32>,
+    /// Number of passes that are still to come for each value that all stages make together.
     left: Vec<u16>,
 }
 
-impl Makers {
-    fn new(shape: Shape) -> Self {
+impl Cells {
+    fn new(shape: Shape, stages: usize) -> Self {
         let shared = shape.value_cells() - 2 * shape.cells();
-        Self { shape, left: vec![u16::try_from(shape.stages()).unwrap_or(u16::MAX); shared] }
+        Self {
+            shape,
+            values: vec![0; shape.value_cells()],
+            next_in_line: vec![0; stages],
+            left: vec![u16::try_from(shape.stages()).unwrap_or(u16::MAX); shared],
+        }
     }
 
     /// Whether the pass that has run is the last that `value` waits for.
-    #[inline]
-    fn last(&mut self, value: Value) -> bool {
+    fn is_last(&mut self, value: Value) -> bool {
         if value.chunk().is_some() {
             return true;
         }
@@ -97,12 +187,38 @@ impl Makers {
     }
 }
 
+impl Values for Cells {
+    #[inline]
+    fn has(&mut self, value: Value) -> bool {
+        self.values[self.shape.value_cell(value)] == MADE
+    }
+
+    fn wait(&mut self, value: Value, stage: u32) -> Option<()> {
+        let line = &mut self.values[self.shape.value_cell(value)];
+        self.next_in_line[stage as usize] = std::mem::replace(line, stage + 1);
+        Some(())
+    }
+
+    #[inline]
+    fn make(&mut self, value: Value, mut call: impl FnMut(u32)) -> Option<()> {
+        if !self.is_last(value) {
+            return Some(());
+        }
+        let mut waiting = std::mem::replace(&mut self.values[self.shape.value_cell(value)], MADE);
+        while waiting != 0 {
+            call(waiting - 1);
+            waiting = self.next_in_line[waiting as usize - 1];
+        }
+        Some(())
+    }
+}
+
 /// A loop, not a chain of iterators: those are not inlined, and this is asked of every pass.
 #[inline]
-fn first_lacking(slot: Slot, shape: Shape, made: impl Fn(Value) -> bool) -> Option<Value> {
+fn first_lacking(slot: Slot, shape: Shape, values: &mut impl Values) -> Option<Value> {
     for pass in slot.passes() {
         for value in pass.needs(shape) {
-            if !made(value) {
+            if !values.has(value) {
                 return Some(value);
             }
         }
@@ -142,4 +258,63 @@ fn cycle(
         stage = wait.on;
     }
     Cycle(waits.split_off(place[stage].unwrap_or(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Costs, Family, Nanos, PassTimes, Problem, Schedule};
+
+    /// Schedules of all families, of few stages and many.
+    fn schedules() -> impl Iterator<Item = Schedule> {
+        let shapes = [(1, 1, 5), (2, 2, 4), (3, 1, 20), (4, 2, 12), (4, 4, 40), (6, 2, 7)];
+        shapes.into_iter().flat_map(|(stages, chunks, microbatches)| {
+            Family::ALL.into_iter().filter_map(move |family| {
+                let chunks = family.about().chunks.of(Some(chunks));
+                let shape = Shape::new(stages, chunks, microbatches).ok()?;
+                let times = PassTimes::new(Nanos(5), Nanos(6), Nanos(3));
+                let problem = Problem::new(shape, Costs::uniform(shape, times, Nanos(1))).ok()?;
+                family.schedule(&problem).ok()
+            })
+        })
+    }
+
+    #[test]
+    fn a_walk_by_rows_is_that_by_values() {
+        let (mut by_rows, mut all) = (0, 0);
+        for schedule in schedules() {
+            let (shape, orders) = (schedule.shape(), schedule.orders());
+            let cells = run(shape, orders, &mut Cells::new(shape, orders.len())).unwrap();
+            assert_eq!(schedule.walk(), cells.0);
+            all += 1;
+            by_rows += usize::from(schedule.columns().is_some());
+        }
+        assert!(all > 100 && 3 * by_rows > all, "{by_rows} of {all}");
+    }
+
+    #[test]
+    fn columns_keep_each_value_until_it_is_read() {
+        for schedule in schedules() {
+            let Some(columns) = schedule.columns() else { continue };
+            let shape = schedule.shape();
+            let cell = |value: Value| {
+                value.row(shape) * columns as usize + (value.microbatch() % columns) as usize
+            };
+            let mut kept = vec![None; shape.rows() * columns as usize];
+            let mut at = vec![0; shape.stages()];
+            for step in schedule.walk() {
+                let stage = step.stage as usize;
+                let next = at[stage] + step.passes as usize;
+                for pass in &schedule.orders()[stage].passes()[at[stage]..next] {
+                    for value in pass.needs(shape) {
+                        assert_eq!(kept[cell(value)], Some(value), "{schedule}");
+                    }
+                    if let Some(value) = pass.makes() {
+                        kept[cell(value)] = Some(value);
+                    }
+                }
+                at[stage] = next;
+            }
+        }
+    }
 }

@@ -43,9 +43,7 @@ pub struct Replay {
     steps: Vec<Step>,
     /// By step, its part of the place of a pair in the table of pairs, see [`pair_of`]; empty like that.
     parts: Vec<u64>,
-    /// End of the last pass that makes each value: rows as in [`pipeline::Value::row`], behind the
-    /// two special ones, one column per microbatch.
-    made: Vec<u64>,
+    made: Made,
     /// How long pairs take whose segments share the streams of the device, [`UNKNOWN`] until one is met;
     /// empty if passes of pairs run one after the other.
     pairs: Vec<u64>,
@@ -53,6 +51,27 @@ pub struct Replay {
     /// Number of pairs of each stage that are behind it.
     pairs_at: Vec<usize>,
     stages: Vec<StageTimes>,
+}
+
+/// End of the last pass that makes each value: rows as in [`pipeline::Value::row`], behind the two special ones, with
+/// the columns of [`Schedule::columns`].
+#[derive(Default)]
+struct Made {
+    ends: Vec<u64>,
+    /// The bits of a microbatch that are its column.
+    mask: u32,
+}
+
+impl Made {
+    #[inline]
+    fn get(&self, row: usize, pass: Pass) -> u64 {
+        self.ends[row + (pass.microbatch & self.mask) as usize]
+    }
+
+    #[inline]
+    fn at(&mut self, row: usize, pass: Pass) -> &mut u64 {
+        &mut self.ends[row + (pass.microbatch & self.mask) as usize]
+    }
 }
 
 /// A pair whose duration has not been asked for.
@@ -141,7 +160,7 @@ impl Replay {
         costs: &Costs,
         mut record: impl FnMut(usize, Slot, u64, u64),
     ) {
-        let (steps, made) = (&self.steps[..], &mut self.made[..]);
+        let (steps, made) = (&self.steps[..], &mut self.made);
         // Without pairs and shards each value has one maker, and the loop below needs no checks.
         let has_shards = schedule.shape().has_shards();
         for run in schedule.walk() {
@@ -197,8 +216,10 @@ impl Replay {
     /// makes.
     fn prepare(&mut self, schedule: &Schedule, costs: &Costs) {
         let (shape, placement) = (schedule.shape(), schedule.placement());
-        let microbatches = shape.microbatches() as usize;
-        let place = |row: usize| (VALUES + row) * microbatches;
+        let columns = schedule.columns();
+        self.made.mask = columns.map_or(u32::MAX, |columns| columns - 1);
+        let columns = columns.unwrap_or(shape.microbatches()) as usize;
+        let place = |row: usize| (VALUES + row) * columns;
         self.steps.clear();
         self.steps.resize(KINDS * usize::from(shape.chunks()), Step::default());
         for pass in passes(shape) {
@@ -209,17 +230,17 @@ impl Replay {
             self.steps[step_of(pass)] = Step {
                 duration: costs.of_slot(Slot::One(pass)).0,
                 hop: needs.map_or(0, |value| costs.arrival(value, (shape, placement), here).0),
-                needs: needs.map_or(NOTHING_NEEDED * microbatches, |v| place(v.row(shape))),
-                makes: makes.map_or(NOTHING_MADE * microbatches, |v| place(v.row(shape))),
+                needs: needs.map_or(NOTHING_NEEDED * columns, |v| place(v.row(shape))),
+                makes: makes.map_or(NOTHING_MADE * columns, |v| place(v.row(shape))),
                 is_shared: makes.is_some_and(|value| value.chunk().is_none()),
             };
         }
         self.prepare_pairs(schedule, costs);
         // Every value is written before it is read; only "nothing needed" must be 0, and what
         // several passes make, the last of which counts.
-        self.made.resize((VALUES + shape.rows()) * microbatches, 0);
-        self.made[..microbatches].fill(0);
-        self.made[place(2 * usize::from(shape.chunks()))..].fill(0);
+        self.made.ends.resize((VALUES + shape.rows()) * columns, 0);
+        self.made.ends[..columns].fill(0);
+        self.made.ends[place(2 * usize::from(shape.chunks()))..].fill(0);
         self.at.clear();
         self.at.resize(shape.stages(), 0);
         self.pairs_at.clear();
@@ -311,8 +332,8 @@ fn pair_duration(known: &mut [u64], parts: &[u64], costs: &Costs, [one, other]: 
 
 /// Notes that `pass` has made at `end` what it makes.
 #[inline]
-fn make(made: &mut [u64], step: &Step, pass: Pass, end: u64) {
-    let made = &mut made[step.makes + pass.microbatch as usize];
+fn make(made: &mut Made, step: &Step, pass: Pass, end: u64) {
+    let made = made.at(step.makes, pass);
     *made = if step.is_shared { end.max(*made) } else { end };
 }
 
@@ -320,18 +341,17 @@ fn make(made: &mut [u64], step: &Step, pass: Pass, end: u64) {
 #[inline]
 fn walk_unpaired(
     steps: &[Step],
-    made: &mut [u64],
+    made: &mut Made,
     passes: &[Pass],
     (mut free, mut busy): (u64, u64),
     mut record: impl FnMut(Pass, u64, u64),
 ) -> (u64, u64) {
     for &pass in passes {
         let step = steps[step_of(pass)];
-        let microbatch = pass.microbatch as usize;
-        let start = free.max(made[step.needs + microbatch] + step.hop);
+        let start = free.max(ready(made, &step, pass));
         free = start + step.duration;
         busy += step.duration;
-        made[step.makes + microbatch] = free;
+        *made.at(step.makes, pass) = free;
         record(pass, start, free);
     }
     (free, busy)
@@ -351,12 +371,12 @@ fn passes(shape: Shape) -> impl Iterator<Item = Pass> {
 
 /// When what `pass`, a pass of `step`, needs from another stage is there.
 #[inline]
-fn ready(made: &[u64], step: &Step, pass: Pass) -> u64 {
-    made[step.needs + pass.microbatch as usize] + step.hop
+fn ready(made: &Made, step: &Step, pass: Pass) -> u64 {
+    made.get(step.needs, pass) + step.hop
 }
 
 /// When everything the slot needs from other stages is there.
-fn arrival(steps: &[Step], made: &[u64], slot: Slot) -> u64 {
+fn arrival(steps: &[Step], made: &Made, slot: Slot) -> u64 {
     let of = |pass: Pass| ready(made, &steps[step_of(pass)], pass);
     slot.passes().map(of).max().unwrap_or(0)
 }
