@@ -93,12 +93,12 @@ impl<'a> Inputs<'a> {
             return self.evaluate_one(costed.clone(), replay, orders);
         }
         let mut all = self.evaluate_all(costed, replay, orders)?;
-        let taken = limits::worth(all.iter().map(|one| one.step)).unwrap_or_default();
+        let taken = limits::worth(all.iter().map(Evaluation::under_limit)).unwrap_or_default();
         Ok(all.swap_remove(taken))
     }
 
-    /// Evaluates the order of `costed` under every limit that is tried and fits, the smallest limit
-    /// first; the result has at least one entry.
+    /// Evaluates the order of `costed` under every limit that is tried and fits: from 1p on the smallest first, then those
+    /// below, the largest first. The result has at least one entry.
     pub(crate) fn evaluate_all(
         &self,
         costed: &Costed,
@@ -124,23 +124,31 @@ impl<'a> Inputs<'a> {
                 break;
             }
         }
-        if all.is_empty() {
+        let has_ample = !all.is_empty();
+        if !has_ample {
             costed.lacks(limits::LEAST)?;
-            let mut scarce = limits::scarce(costed).map(|limit| one(Some(limit)));
-            let mut last = scarce.next();
-            while let Some(Err(_)) = last {
-                match scarce.next() {
-                    Some(next) => last = Some(next),
-                    None => break,
+        }
+        let mut failed = None;
+        if !(has_ample && costed.setup.searched) {
+            for evaluation in limits::scarce(costed).map(|limit| one(Some(limit))) {
+                match evaluation {
+                    Ok(evaluation) => all.push(evaluation),
+                    Err(error) => failed = failed.or(Some(error)),
+                }
+                // A search is long, and finds what is best under the largest.
+                if costed.setup.searched && !all.is_empty() {
+                    break;
                 }
             }
-            all.extend(last.transpose()?);
-            // A searched order needs no share: it may use all memory that is left.
-            let known = all.iter().map(|one| one.step).min();
-            let is_hopeful = |known| !is_in_vain(costed, None, known);
-            if costed.setup.searched && known.is_some_and(is_hopeful) {
-                all.extend(one(None));
-            }
+        }
+        if let (true, Some(failed)) = (all.is_empty(), failed) {
+            return Err(failed);
+        }
+        // A searched order needs no share: it may use all memory that is left.
+        let known = all.iter().map(|one| one.step).min();
+        let is_hopeful = |known| !is_in_vain(costed, None, known);
+        if !has_ample && costed.setup.searched && known.is_some_and(is_hopeful) {
+            all.extend(one(None));
         }
         Ok(all)
     }
@@ -167,6 +175,11 @@ fn is_in_vain(costed: &Costed, limit: Option<Limit>, known: Nanos) -> bool {
 }
 
 impl Evaluation {
+    /// The limit of its order, and its step.
+    pub(crate) const fn under_limit(&self) -> (Option<Limit>, Nanos) {
+        (self.costed.limit, self.step)
+    }
+
     /// Whether some stage is so full that another activation of its largest chunk would be over the
     /// limit of the order.
     fn is_bound(&self) -> bool {

@@ -98,8 +98,7 @@ impl Inputs<'_> {
         self.finalist_in(evaluation, &orders)
     }
 
-    /// The run that is worth its memory, of the evaluations `all` of one set-up under its limits, the
-    /// smallest first. Only candidates for it are run, since a run is never shorter than its replay
+    /// The run that is worth its memory, of the evaluations `all` of one set-up under its limits. Only candidates for it are run, since a run is never shorter than its replay
     /// (except slightly, with copies to the host).
     pub(crate) fn settle(
         &self,
@@ -121,7 +120,8 @@ impl Inputs<'_> {
             }
         }
         runs.sort_by_key(|(at, _)| *at);
-        let taken = limits::worth(runs.iter().map(|(_, run)| run.step)).ok_or(failed)?;
+        let taken = limits::worth(runs.iter().map(|(_, run)| (run.costed().limit, run.step)))
+            .ok_or(failed)?;
         Ok(runs.swap_remove(taken).1)
     }
 

@@ -11,8 +11,7 @@ use crate::setup::Setup;
 
 /// Limits from 1p on, in millionths of p: each one that fits is tried. Beyond 2p nothing is gained.
 const AMPLE: [u64; 4] = [1_000_000, 1_250_000, 1_500_000, 2_000_000];
-/// Limits below 1p. Less memory costs much time there, so they are tried where no larger one fits, the
-/// largest first, until one has an order.
+/// Limits below 1p, the largest first. An order of less memory mostly takes longer; where it does not, it is taken.
 const SCARCE: [u64; 6] = [875_000, 750_000, 625_000, 500_000, 375_000, 250_000];
 /// The smallest limit.
 pub(crate) const LEAST: Limit = Limit::TimesP { millionths: SCARCE[SCARCE.len() - 1] };
@@ -53,16 +52,29 @@ pub(crate) fn largest(costed: &Costed, most: Limit) -> Option<Limit> {
     all.map(|&millionths| of(millionths)).find(|limit| costed.holds(*limit))
 }
 
-/// Which of `steps`, whose orders hold more and more, is worth its memory: each that is shorter than
-/// those before by one part in [`WORTH`] takes their place.
-pub(crate) fn worth(steps: impl IntoIterator<Item = Nanos>) -> Option<usize> {
-    let mut taken: Option<(usize, Nanos)> = None;
-    for (at, step) in steps.into_iter().enumerate() {
-        if taken.is_none_or(|(_, known)| saves(step, known)) {
-            taken = Some((at, step));
+/// Which of the orders under `limits` with their steps is worth its memory: one of a larger limit than those before takes
+/// their place if it is shorter by one part in [`WORTH`], one of a smaller limit if it is not longer.
+pub(crate) fn worth(orders: impl IntoIterator<Item = (Option<Limit>, Nanos)>) -> Option<usize> {
+    let mut taken: Option<(usize, Option<Limit>, Nanos)> = None;
+    for (at, (limit, step)) in orders.into_iter().enumerate() {
+        let is_taken = taken.is_none_or(|(_, other, known)| match is_smaller(limit, other) {
+            true => step <= known,
+            false => saves(step, known),
+        });
+        if is_taken {
+            taken = Some((at, limit, step));
         }
     }
-    taken.map(|(at, _)| at)
+    taken.map(|(at, ..)| at)
+}
+
+fn is_smaller(limit: Option<Limit>, other: Option<Limit>) -> bool {
+    match (limit, other) {
+        (Some(Limit::TimesP { millionths: own }), Some(Limit::TimesP { millionths: other })) => {
+            own < other
+        }
+        _ => false,
+    }
 }
 
 /// Whether `step` saves enough against `known` to be worth a larger limit.
@@ -82,7 +94,8 @@ mod tests {
 
     #[test]
     fn memory_is_taken_for_what_it_saves() {
-        let worth = |steps: &[u64]| worth(steps.iter().map(|&step| Nanos(step)));
+        let of = |(at, &step): (u64, &u64)| (Some(Limit::times_p(at)), Nanos(step));
+        let worth = |steps: &[u64]| worth((1..).zip(steps).map(of));
         assert_eq!(worth(&[]), None);
         assert_eq!(worth(&[1000]), Some(0));
         assert_eq!(worth(&[1000, 996]), Some(0));
@@ -90,5 +103,8 @@ mod tests {
         // Two small steps are not a large one, but their sum is.
         assert_eq!(worth(&[1000, 996, 993]), Some(2));
         assert_eq!(worth(&[1000, 900, 950, 899]), Some(1));
+        // Less memory for the same time or less.
+        let shrinking = |steps: &[u64]| super::worth((0..9).rev().zip(steps).map(of));
+        assert_eq!(shrinking(&[1000, 1001, 1000, 999, 1002]), Some(3));
     }
 }

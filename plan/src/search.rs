@@ -75,7 +75,7 @@ pub fn search_with(inputs: &Inputs<'_>, setups: &[Setup], count: usize, watch: W
     let (kept, found) = Search::new(inputs, setups, count, watch, false).run();
     let best = kept.into_iter().filter_map(|one| match one.candidate {
         Candidate::Replayed(mut all) => {
-            let taken = limits::worth(all.iter().map(|one| one.step))?;
+            let taken = limits::worth(all.iter().map(Evaluation::under_limit))?;
             Some(all.swap_remove(taken))
         }
         _ => None,
@@ -284,7 +284,8 @@ impl<'a> Search<'a> {
                 Ok(all) => {
                     self.found.simulated += 1;
                     let steps = || all.iter().map(|one| one.step);
-                    let taken = limits::worth(steps()).unwrap_or_default();
+                    let orders = all.iter().map(Evaluation::under_limit);
+                    let taken = limits::worth(orders).unwrap_or_default();
                     // Which of them the engine takes is known when it has run them.
                     let step = if self.runs { steps().min() } else { steps().nth(taken) };
                     let step = step.unwrap_or_default();

@@ -250,6 +250,27 @@ fn no_worse(less: Option<u64>, more: Option<u64>) -> bool {
     }
 }
 
+/// Greedy orders under 0.625p, which are all that 24 GiB has room for, are shorter than those under 0.875p and 1p.
+#[test]
+fn an_order_of_less_memory_is_kept_where_there_is_more() {
+    let mut machine = Machine { node: 4, domain: 4, ..machine() };
+    machine.link /= 16.0;
+    machine.network /= 16.0;
+    let case = Case {
+        model: model(Sizes {
+            attention: Attention::Core,
+            ..llama(10, 4096, [64, 64], 12_288, 32_000)
+        }),
+        recipe: Recipe { boundary: Boundary::Barrier, ..recipe(16) },
+        machine,
+        devices: 8,
+    };
+    let steps =
+        [24u64, 27, 30, 40, 80].map(|gib| case.best(|machine| machine.memory = Bytes(gib << 30)));
+    assert!(steps.windows(2).all(|two| no_worse(two[0], two[1])), "{steps:?}");
+    assert!(steps[0].is_some());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         failure_persistence: None,
