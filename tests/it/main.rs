@@ -32,6 +32,7 @@ mod explain;
 mod exports;
 mod failures;
 mod faults;
+mod forged;
 mod fsdp;
 mod golden;
 mod gpus;
