@@ -56,10 +56,16 @@ impl Order {
     #[inline]
     #[must_use]
     pub fn slot_at(&self, at: usize) -> Slot {
-        if !self.pairs.is_empty() && self.pairs.binary_search(&at).is_ok() {
-            return Slot::Pair(self.passes[at], self.passes[at + 1]);
+        match self.is_pair(at) {
+            true => Slot::Pair(self.passes[at], self.passes[at + 1]),
+            false => Slot::One(self.passes[at]),
         }
-        Slot::One(self.passes[at])
+    }
+
+    /// Whether the slot that begins at position `at` is a pair.
+    #[inline]
+    pub(crate) fn is_pair(&self, at: usize) -> bool {
+        !self.pairs.is_empty() && self.pairs.binary_search(&at).is_ok()
     }
 
     /// All slots in order.

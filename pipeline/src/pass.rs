@@ -168,11 +168,17 @@ impl Pass {
     /// The values that must be at hand before this pass starts, in a pipeline of `shape`.
     #[inline]
     pub fn needs(self, shape: Shape) -> Needs {
+        self.both_needs(shape).into_iter().flatten()
+    }
+
+    /// The same, at most two.
+    #[inline]
+    pub(crate) fn both_needs(self, shape: Shape) -> [Option<Value>; 2] {
         let Self { kind, chunk, microbatch } = self;
         let output = |chunk| Some(Value::Output { chunk, microbatch });
         let gradient = |chunk| Some(Value::Gradient { chunk, microbatch });
         let statistics = Some(Value::Statistics { microbatch });
-        let needs = match kind {
+        match kind {
             Kind::F if chunk == 0 => [None, None],
             Kind::F => [output(chunk - 1), None],
             Kind::B | Kind::BW if chunk + 1 == shape.chunks() => {
@@ -188,8 +194,7 @@ impl Pass {
             Kind::R => [output(chunk), None],
             Kind::S => [output(shape.chunks() - 1), None],
             Kind::T => [statistics, None],
-        };
-        needs.into_iter().flatten()
+        }
     }
 
     /// The value that this pass needs and that is not of its own chunk, if there is one.

@@ -204,8 +204,8 @@ impl Schedule {
     }
 
     /// Columns, a power of two, of a table with a row for the values of each chunk and direction, in which value i is in
-    /// column i modulo their number: along [`Self::walk`] no value is overwritten before it is read. Nothing where all
-    /// microbatches need a column.
+    /// column i modulo their number: along [`Self::walk`], slot by slot, no value is overwritten before it is read.
+    /// Nothing where all microbatches need a column.
     #[must_use]
     #[inline]
     pub const fn columns(&self) -> Option<u32> {

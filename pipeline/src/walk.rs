@@ -2,7 +2,7 @@
 
 use crate::fault::{Cycle, Fault, Wait};
 use crate::order::Order;
-use crate::pass::{Pass, Slot, Value};
+use crate::pass::{Pass, Value};
 use crate::shape::{Placement, Shape};
 
 /// The next `passes` passes of `stage`, none of which needs a value that is not made by then.
@@ -71,16 +71,20 @@ fn run(
         let here = stage as usize;
         let order = &orders[here];
         let begin = at[here];
-        while at[here] < order.passes().len() {
-            let slot = order.slot_at(at[here]);
-            if let Some(value) = first_lacking(slot, shape, values) {
+        let passes = order.passes();
+        while let Some(&pass) = passes.get(at[here]) {
+            let other = order.is_pair(at[here]).then(|| passes[at[here] + 1]);
+            let lacking = lacking(pass, shape, values);
+            let lacking = lacking.or_else(|| self::lacking(other?, shape, values));
+            if let Some(value) = lacking {
                 values.wait(value, stage)?;
                 break;
             }
-            for pass in slot.passes() {
+            for pass in [Some(pass), other].into_iter().flatten() {
                 at[here] += 1;
-                let Some(value) = pass.makes() else { continue };
-                values.make(value, |waiting| ready.push(waiting))?;
+                if let Some(value) = pass.makes() {
+                    values.make(value, |waiting| ready.push(waiting))?;
+                }
             }
         }
         let passes = u32::try_from(at[here] - begin).unwrap_or(u32::MAX);
@@ -213,17 +217,18 @@ impl Values for Cells {
     }
 }
 
-/// A loop, not a chain of iterators: those are not inlined, and this is asked of every pass.
+/// The first value that `pass` lacks. Matches, not chains of iterators: those are not inlined, and this is asked of every
+/// pass.
 #[inline]
-fn first_lacking(slot: Slot, shape: Shape, values: &mut impl Values) -> Option<Value> {
-    for pass in slot.passes() {
-        for value in pass.needs(shape) {
-            if !values.has(value) {
-                return Some(value);
-            }
-        }
+fn lacking(pass: Pass, shape: Shape, values: &mut impl Values) -> Option<Value> {
+    let [one, other] = pass.both_needs(shape);
+    match one {
+        Some(value) if !values.has(value) => one,
+        _ => match other {
+            Some(value) if !values.has(value) => other,
+            _ => None,
+        },
     }
-    None
 }
 
 /// Follows "waits for a pass that stands behind" from the stage `stuck` until it closes a ring.
@@ -305,15 +310,16 @@ mod tests {
             for step in schedule.walk() {
                 let stage = step.stage as usize;
                 let next = at[stage] + step.passes as usize;
-                for pass in &schedule.orders()[stage].passes()[at[stage]..next] {
-                    for value in pass.needs(shape) {
+                while at[stage] < next {
+                    let slot = schedule.orders()[stage].slot_at(at[stage]);
+                    for value in slot.passes().flat_map(|pass| pass.needs(shape)) {
                         assert_eq!(kept[cell(value)], Some(value), "{schedule}");
                     }
-                    if let Some(value) = pass.makes() {
+                    for value in slot.passes().filter_map(Pass::makes) {
                         kept[cell(value)] = Some(value);
                     }
+                    at[stage] += slot.passes().count();
                 }
-                at[stage] = next;
             }
         }
     }
