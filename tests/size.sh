@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 # Each wing with its budget and its rooms.
 wings() {
   cat <<'EOF'
-model     31731 pipeline sim profile certificate scenarios
+model     31732 pipeline sim profile certificate scenarios
 search    17404 search ilp failures
 hardware  28158 calibrate executor traces
 planner   44451 plan planning imports fsdp measured
