@@ -8,8 +8,15 @@ use question::questions;
 use super::*;
 
 /// Where the library keeps texts that may reach the page.
-const ROOMS: [&str; 6] =
-    ["question/src", "planning/src", "answer/src", "draw/src", "pipeline/src", "search/src"];
+const ROOMS: [&str; 7] = [
+    "cases/src",
+    "question/src",
+    "planning/src",
+    "answer/src",
+    "draw/src",
+    "pipeline/src",
+    "search/src",
+];
 
 /// Files with texts for the command line alone: fits, stored answers, a prediction beside another, pages and
 /// pictures of sweeps; and files that have flags of frameworks, written or read.
