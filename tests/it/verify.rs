@@ -209,6 +209,20 @@ proptest! {
     }
 }
 
+/// Arguments that name stages and rest on no proof besides.
+pub(crate) const ARGUMENTS_OF_STAGES: [&str; 10] = [
+    "work",
+    "trip",
+    "path",
+    "head",
+    "tail",
+    "head-and-tail",
+    "fill",
+    "cycles",
+    "meetings",
+    "little",
+];
+
 /// Changes the number of `text` that is the `at`-th, counted round, to `number`.
 fn with_number(text: &str, at: usize, change: impl Fn(u64) -> u64) -> String {
     let is_digit = |c: char| c.is_ascii_digit();
@@ -261,37 +275,34 @@ fn mutated(text: &str, what: u8, [one, other]: [usize; 2], by: u64) -> String {
             format!("{}{other}{}", &text[..at], &text[at + 1..])
         }
         _ => {
-            let names = [
-                "work",
-                "trip",
-                "path",
-                "head",
-                "tail",
-                "head-and-tail",
-                "fill",
-                "cycles",
-                "meetings",
-                "little",
-            ];
+            let names = ARGUMENTS_OF_STAGES;
             let old = names.iter().find(|name| text.contains(&format!("\"{name}\""))).unwrap();
             text.replace(&format!("\"{old}\""), &format!("\"{}\"", names[one % names.len()]))
         }
     }
 }
 
+/// What `schedule` costs in the pipeline of `certificate`, by replay.
+pub(crate) fn replayed(certificate: &Certificate, schedule: &Schedule) -> Nanos {
+    let metrics = Replay::new().metrics(schedule, &certificate.costs).unwrap();
+    match certificate.objective {
+        certificate::Objective::Span => metrics.span(),
+        certificate::Objective::Makespan => metrics.makespan(),
+    }
+}
+
+/// Whether `schedule` fits the limits of `certificate`.
+pub(crate) fn fits(certificate: &Certificate, schedule: &Schedule) -> bool {
+    let memory = Memory::of(schedule, &certificate.footprints).unwrap();
+    certificate.limits.as_ref().is_none_or(|limits| memory.over(limits).is_none())
+}
+
 /// Asserts that what is verified is so, by other means than the checker's.
 fn assert_true(text: &str) {
     let certificate = Certificate::read(text).unwrap();
-    let Certificate { schedule, costs, footprints, limits, objective, cost, bound, .. } =
-        &certificate;
-    let metrics = Replay::new().metrics(schedule, costs).unwrap();
-    let replayed = match objective {
-        certificate::Objective::Span => metrics.span(),
-        certificate::Objective::Makespan => metrics.makespan(),
-    };
-    assert_eq!(replayed, *cost);
-    let memory = Memory::of(schedule, footprints).unwrap();
-    assert!(limits.as_ref().is_none_or(|limits| memory.over(limits).is_none()));
+    let Certificate { schedule, cost, bound, .. } = &certificate;
+    assert_eq!(replayed(&certificate, schedule), *cost);
+    assert!(fits(&certificate, schedule));
     assert!(*bound <= bounds::best(&instance(&certificate)).cost, "{text}");
 }
 
