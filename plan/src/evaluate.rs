@@ -124,21 +124,21 @@ impl<'a> Inputs<'a> {
                 break;
             }
         }
-        let has_ample = !all.is_empty();
-        if !has_ample {
-            costed.lacks(limits::LEAST)?;
+        let is_searched = costed.setup.searched;
+        match all.is_empty() {
+            true => costed.lacks(limits::LEAST)?,
+            false if is_searched => return Ok(all),
+            false => {}
         }
         let mut failed = None;
-        if !(has_ample && costed.setup.searched) {
-            for evaluation in limits::scarce(costed).map(|limit| one(Some(limit))) {
-                match evaluation {
-                    Ok(evaluation) => all.push(evaluation),
-                    Err(error) => failed = failed.or(Some(error)),
-                }
-                // A search is long, and finds what is best under the largest.
-                if costed.setup.searched && !all.is_empty() {
-                    break;
-                }
+        for limit in limits::scarce(costed) {
+            match one(Some(limit)) {
+                Ok(evaluation) => all.push(evaluation),
+                Err(error) => failed = Some(error),
+            }
+            // A search is long, and finds what is best under the largest.
+            if is_searched && !all.is_empty() {
+                break;
             }
         }
         if let (true, Some(failed)) = (all.is_empty(), failed) {
@@ -146,8 +146,7 @@ impl<'a> Inputs<'a> {
         }
         // A searched order needs no share: it may use all memory that is left.
         let known = all.iter().map(|one| one.step).min();
-        let is_hopeful = |known| !is_in_vain(costed, None, known);
-        if !has_ample && costed.setup.searched && known.is_some_and(is_hopeful) {
+        if is_searched && known.is_some_and(|known| !is_in_vain(costed, None, known)) {
             all.extend(one(None));
         }
         Ok(all)
