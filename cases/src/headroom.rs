@@ -15,7 +15,7 @@ const SEARCHED: u64 = 64;
 /// Bytes per pass of an order with planned host offloading.
 const COPIED: u64 = 180;
 /// Bytes per pass of an order in which rounds are looked for.
-pub(super) const REPEATING: u64 = 120;
+const REPEATING: u64 = 120;
 /// Bytes per pass of a run in the event engine, which simulates every transfer.
 const ENGINE: u64 = 300;
 
@@ -35,6 +35,12 @@ pub(super) fn check(
     let passes = of_cell * resolved.shape.cells() as u64;
     let what = format!("{}: an order of {passes} passes", rule.name());
     memory::demand(host, &what, passes.saturating_mul(each), CURE)
+}
+
+/// Whether there is room to look for rounds in the order of so many `cells`.
+pub(super) fn has_room_for_rounds(host: &dyn Host, cells: usize) -> bool {
+    let bytes = (3 * cells as u64).saturating_mul(REPEATING);
+    memory::demand(host, "rounds", bytes, CURE).is_ok()
 }
 
 /// Refuses a search on hardware that needs more than the spare memory: the engine runs several orders side by side,

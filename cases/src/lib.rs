@@ -376,16 +376,11 @@ pub fn try_out(
     Noise::of(context, scenario, setting, resolved.shape, devices).map(drop)
 }
 
-/// Whether the order that `family` makes depends on how long passes take.
-pub fn depends_on_times(family: Family) -> bool {
-    family.depends_on_times()
-}
-
 /// Lets `setting` do without times if no order it asks for depends on them.
 pub fn allow_without_times(setting: &mut Setting) {
     let names = setting.keys.schedule.iter().flatten();
     let fixed = |name: &String| match Family::named(name) {
-        Some(family) => !depends_on_times(family),
+        Some(family) => !family.depends_on_times(),
         None => name != SEARCHED,
     };
     let sharded = |family: Family| family.vocabulary() != Vocabulary::Whole;

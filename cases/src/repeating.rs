@@ -6,8 +6,8 @@ use sim::Repeating;
 use super::{ScheduleSource, headroom, is_plain};
 use question::host::Host;
 use question::keys::Keys;
+use question::noise;
 use question::resolve::Resolved;
-use question::{memory, noise};
 
 /// Steps of at most this many forwards are always timed pass by pass: that takes no longer than some milliseconds, and
 /// their orders may be shared by questions that differ in times.
@@ -42,8 +42,9 @@ pub(super) fn of(
     }
     // Whatever is wrong with the few is said of all of them.
     let few = problem.clone().with_microbatches(shown_by).ok()?;
-    let passes = 3 * few.shape().cells() as u64;
-    memory::demand(host, rule.name(), passes.saturating_mul(headroom::REPEATING), "").ok()?;
+    if !headroom::has_room_for_rounds(host, few.shape().cells()) {
+        return None;
+    }
     let schedule = family.schedule(&few).ok()?;
     let repeating = Repeating::of(&schedule, microbatches, shape.microbatches())?;
     Some((schedule, repeating))
