@@ -9,11 +9,11 @@ cd "$(dirname "$0")/.."
 # Each wing with its budget and its rooms.
 wings() {
   cat <<'EOF'
-model     31732 pipeline sim profile certificate scenarios
+model     31733 pipeline sim profile certificate scenarios
 search    17404 search ilp failures
 hardware  28158 calibrate executor traces
-planner   44451 plan planning imports fsdp measured
-answers   44423 question cases answer reproduce
+planner   44450 plan planning imports fsdp measured
+answers   44425 question cases answer reproduce
 doors     24255 src python web draw native launches
 EOF
 }

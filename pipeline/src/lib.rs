@@ -31,6 +31,7 @@ mod costs;
 mod encoder;
 mod family;
 mod fault;
+mod gcd;
 mod layer_layout;
 mod memory;
 mod offload;

@@ -127,6 +127,13 @@ impl Schedule {
         self.copies.is_some() || self.parameter_ops.is_some()
     }
 
+    /// Whether every slot is one pass, of no shard of the vocabulary, and nothing runs beside passes.
+    #[must_use]
+    pub fn has_lone_passes(&self) -> bool {
+        let unpaired = self.orders.iter().all(Order::is_unpaired);
+        unpaired && !self.has_streams() && !self.shape.has_shards()
+    }
+
     /// Whether `chunk` discards its activations after F and makes them again by R.
     #[must_use]
     #[inline]

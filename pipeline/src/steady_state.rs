@@ -1,6 +1,7 @@
 //! The steady state of a pipeline that never flushes: how long an update takes in the middle of a
 //! run.
 
+use crate::gcd::gcd;
 use crate::pass::Kind;
 use crate::shape::Shape;
 use crate::timeline::{Metrics, Span, StageTimes, Timeline};
@@ -66,10 +67,6 @@ fn start_of_backward(spans: &[Span], microbatch: u32) -> Nanos {
         span.slot.passes().any(|pass| pass.kind == Kind::BW && pass.microbatch == microbatch)
     };
     spans.iter().find(is_it).map_or(Nanos(0), |span| span.start)
-}
-
-const fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@
 
 use super::{About, Choice, Chunks, Repeats};
 use crate::fault::Fault;
+use crate::gcd::gcd;
 use crate::order::Order;
 use crate::pass::Pass;
 use crate::problem::Problem;
@@ -132,8 +133,4 @@ fn order(shape: Shape, stage: usize, slots: &[TimeSlot], first_back: u64) -> Ord
         order.push(Pass::w(chunk, back.microbatch));
     }
     order
-}
-
-const fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }

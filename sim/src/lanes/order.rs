@@ -80,9 +80,7 @@ impl CompiledOrder {
     /// Whether `schedule` can be compiled.
     #[must_use]
     pub fn is_possible(schedule: &Schedule) -> bool {
-        let paired = schedule.orders().iter().any(|order| !order.is_unpaired());
-        let beside = schedule.has_streams() || schedule.shape().has_shards() || paired;
-        !beside && schedule.passes() <= MOST_PASSES
+        schedule.has_lone_passes() && schedule.passes() <= MOST_PASSES
     }
 
     /// The same, with a BW as B and W if it `splits`, and every operation shown to `see` in turn.

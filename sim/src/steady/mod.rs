@@ -94,9 +94,8 @@ impl Repeating {
     #[must_use]
     pub fn of(schedule: &Schedule, period: u32, microbatches: u32) -> Option<Self> {
         let (short, placement) = (schedule.shape(), schedule.placement());
-        let paired = schedule.orders().iter().any(|order| !order.is_unpaired());
-        let special = schedule.has_streams() || schedule.has_recompute() || short.has_shards();
-        if paired || special || placement == Placement::Mirrored {
+        let is_plain = schedule.has_lone_passes() && !schedule.has_recompute();
+        if !is_plain || placement == Placement::Mirrored {
             return None;
         }
         let more = microbatches.checked_sub(short.microbatches())?;

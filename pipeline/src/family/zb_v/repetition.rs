@@ -9,12 +9,13 @@ use std::collections::HashMap;
 
 use super::Way::{Down, Up};
 use super::{Build, Built, FILLS, work};
+use crate::gcd::gcd;
 use crate::pass::Kind;
 use crate::problem::Problem;
 use crate::shape::Placement;
 
 /// Most microbatches of a period.
-const LONGEST: u32 = 64;
+const LONGEST: u64 = 64;
 
 /// After how many microbatches all builds for `problem` repeat; nothing where one of them is not seen to do so for the
 /// middle third of its passes.
@@ -24,14 +25,14 @@ pub(in crate::family) fn period(problem: &Problem) -> Option<u32> {
     if work.iter().any(|one| *one != work[0]) {
         return None;
     }
-    let mut period = 1;
+    let mut period = 1u64;
     for fill in FILLS {
         // Builds that a search leaves out have no effect on its result, so that all may be asked.
         let (mut allowance, mut least_idle) = (vec![0; work.len()], u64::MAX);
         loop {
             let build = Build::new(problem, &limits, fill, &allowance, &work);
             let (built, own) = build.repeated()?;
-            period = period / gcd(period, own) * own;
+            period = period / gcd(period, own.into()) * u64::from(own);
             let max_idle = built.idle.iter().copied().max()?;
             if period > LONGEST {
                 return None;
@@ -43,7 +44,7 @@ pub(in crate::family) fn period(problem: &Problem) -> Option<u32> {
             allowance = built.idle.iter().map(|idle| max_idle - idle).collect();
         }
     }
-    Some(period)
+    u32::try_from(period).ok()
 }
 
 impl Build<'_> {
@@ -93,8 +94,4 @@ impl Build<'_> {
         }
         state
     }
-}
-
-const fn gcd(a: u32, b: u32) -> u32 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
