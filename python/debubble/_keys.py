@@ -590,511 +590,8 @@ class QuestionValues:
     when_full: Key[str] = Key()
 
 
-class SearchKeys(QuestionKeys, total=False):
-    """How to search, and keys of the question, for `debubble.search`."""
-
-    activation_head: Size | None
-    """Activation bytes of a microbatch on the first chunk from F to W, in addition to its layers, with
-    `activation` [default: 0B].
-    """
-
-    activation_tail: Size | None
-    """The same of the last chunk [default: 0B]."""
-
-    effort: Whole | None
-    """Search effort in multiples of the default, which takes seconds [default: 1; under `time_limit` without
-    `ilp` until it ends].
-    """
-
-    ilp: bool | None
-    """Then solve the order as an integer program, for `time_limit` at most [default: 30s], from the best
-    order found on: a better one, and a proof of the optimum that `verify` can check.
-    """
-
-    max_chunks: Whole | None
-    """The most chunks per stage that `vary` chunks tries [default: 3]."""
-
-    memory_limits: OneOrMany[MemoryLimit] | None
-    """Memory limits to search one after the other: bubble against memory. An order that fits one limit fits
-    the larger ones.
-    """
-
-    mtp_layers: Whole | None
-    """Layers of multi-token prediction (MTP) that `vary` places, besides `layers`; what they do is said by
-    `chain_mtp` [default: 0].
-    """
-
-    objective: Literal["span", "makespan", "step", "mean", "p95", "p99"] | None
-    """The cost to minimise. On a cluster, or over several steps, span and makespan are those of the last
-    step, and the event engine is the judge, as in `simulate`. mean, p95 and p99 are of the step under the
-    noise of the question, which ends as `boundary` says: with asynchronous, by default, at the span of the
-    slowest stage, with barrier at the makespan.
-
-    `span`: The longest time from the first to the last pass of a stage.
-
-    `makespan`: The end of the last pass.
-
-    `step`: The time per step on a cluster, or over several steps, with everything between two of them.
-
-    `mean`: The mean of the step over replicas of the noise.
-
-    `p95`: The step that 95 % of the replicas do not exceed.
-
-    `p99`: The step that 99 % of the replicas do not exceed.
-    """
-
-    placement: Literal["looped", "v"] | None
-    """Placement of chunks [default: looped; v for two chunks per stage, default].
-
-    `looped`: Chunk c on stage c mod p.
-
-    `v`: Down the stages and up again.
-    """
-
-    resident_head: Size | None
-    """The same of what the first chunk has besides its layers, the embedding [default: 0B]."""
-
-    resident_layer: Size | None
-    """Resident bytes of a layer, also of an MTP layer (weights, gradients, optimizer state): with `vary`, the
-    memory limit is then for them, too [default: 0B].
-    """
-
-    resident_tail: Size | None
-    """The same of what the last chunk has besides its layers, the output layer [default: 0B]."""
-
-    time_limit: Time | None
-    """Stop each search after that time, with the best so far."""
-
-    vary: OneOrMany[Literal["layers", "chunks", "placement", "recompute", "offload", "pairs", "all"]] | None
-    """Search these together with the order, under one memory limit in bytes: layers (of each chunk), chunks
-    (per stage, v), placement, recompute (what each chunk recomputes), offload (which chunks go to the host,
-    with the time of a copy), pairs (whether F and B overlap on two streams, with a `chain` that communicates;
-    pairs recompute nothing), or all of those for which the question has the keys.
-
-    `layers`: How many layers each chunk has.
-
-    `chunks`: Chunks per stage, v.
-
-    `placement`: Placement of chunks.
-
-    `recompute`: Recomputation of each chunk.
-
-    `offload`: Which chunks copy their activations to the host.
-
-    `pairs`: Whether F and B overlap as pairs on two streams.
-
-    `all`: All of these for which the question has the keys.
-    """
-
-
-class FailureKeys(QuestionKeys, total=False):
-    """Dead workers, and keys of the question, for `debubble.failures`."""
-
-    checkpoint: Time | None
-    """Time to write a checkpoint [default: 60s]."""
-
-    checkpoint_interval: Time | None
-    """Time between two checkpoints [default: that which loses least, Daly 2006]."""
-
-    data_parallel: Whole | None
-    """Data-parallel pipelines, each with the stages and microbatches of the question."""
-
-    dead: OneOrMany[str] | None
-    """Dead workers as PIPELINE.STAGE, both from 0, as in 0.1,2.3 [default: one, of the stage whose loss makes
-    the step longest].
-    """
-
-    deal: Literal["balanced", "in-turn"] | None
-    """How microbatches of dead workers are distributed over the live workers of their stage: balanced (each
-    to the worker with the least work so far) or in-turn (from the first worker again for each dead one).
-
-    `balanced`: Each to the worker with the least work so far.
-
-    `in-turn`: In turn, from the first worker again for each dead one.
-    """
-
-    draws: Whole | None
-    """Sets of dead workers that are drawn for each number of them."""
-
-    effort: Whole | None
-    """How long orders are searched, in multiples of the default; 0 for list schedules alone."""
-
-    most_dead: Whole | None
-    """Largest number of dead workers, drawn at random, to give a step for; 0 for none."""
-
-    mtbf: Time | None
-    """Mean time between failures of any of all workers, as in 2h: compares policies."""
-
-    peer_hop: Time | None
-    """Time of a transfer to a worker of another pipeline [default: as a hop within one]."""
-
-    reconfigure: Time | None
-    """Time from a failure until the other workers go on, and from a repair until the worker takes part:
-    detection, new groups of collectives, weights from a peer [default: 30s].
-    """
-
-    repair: Time | None
-    """Mean time until a dead worker is repaired or replaced [default: 3600s]."""
-
-    restart: Time | None
-    """Time to start all workers again from a checkpoint, once a spare is there [default: 600s]."""
-
-    spares: Whole | None
-    """Spare workers that run nothing until another dies, where policies wait for spares."""
-
-    staggered: bool | None
-    """Policies with a staggered optimizer: a stage begins its next step when its own optimizer is done."""
-
-    timeline: bool | None
-    """The passes of all live workers with their times, in the JSON."""
-
-    update: Time | None
-    """All-reduce of a stage's gradients over its pipelines, and its optimizer, after the last pass [default:
-    `exchange` and `optimizer` of the question].
-    """
-
-
-class ReplayKeys(TypedDict, total=False):
-    """Changes of a run, for `debubble.replay`."""
-
-    backward_split: Number | None
-    """Share of B in a backward pass, the rest being W [default: from `hidden` and `seq`, or 0.5]."""
-
-    chunks: Whole | None
-    """Chunks per stage, for schedules that take any number."""
-
-    hidden: Whole | None
-    """Hidden size h, for the share of B: (24h+8s) / (48h+8s)."""
-
-    memory_limit: OneOrMany[MemoryLimit] | None
-    """Memory limit of every stage, for schedules that are made for one: `1.5p`; or one per stage."""
-
-    schedule: Schedules | None
-    """Order the passes by these schedules, with the run's median times: compare them with no-stragglers, and
-    with the run's own schedule.
-    """
-
-    seq: Whole | None
-    """Sequence length s."""
-
-    warmup_steps: Whole | None
-    """Leave out the first N steps of the trace, which warm up."""
-
-    what_if: OneOrMany[Literal["no-stragglers", "balanced", "free-links"]] | None
-    """Change the run in these ways, one at a time.
-
-    `no-stragglers`: Every pass takes the median of its kind and chunk over ranks, microbatches and steps.
-
-    `balanced`: Every pass takes the mean of those medians over the stages.
-
-    `free-links`: Transfers between stages take no time.
-    """
-
-
-class FsdpKeys(TypedDict, total=False):
-    """Samples and how to pack them, for `debubble.fsdp`."""
-
-    bandwidth: str | None
-    """Of every device, in and out, as in 50GB/s or 400Gbit/s."""
-
-    communication: OneOrMany[Literal["collectives", "on-demand"]] | None
-    """collectives or on-demand [default: both; only on-demand for lb-mini].
-
-    `collectives`: Devices meet at every layer.
-
-    `on-demand`: Devices meet at the end of the minibatch.
-    """
-
-    cost: str | None
-    """Forward and backward time of a sample of s tokens: 1.5b or 7b (ODC's fits), linear:TIME per token, or
-    quadratic:A,B for A (s/32000)^2 + B (s/32000) seconds [default: by `model` and `machine`, or 1.5b].
-    """
-
-    devices: OneOrMany[Whole] | None
-    """Data-parallel devices, N."""
-
-    devices_per_node: Whole | None
-    """Devices of a node [default: all]."""
-
-    jitter: str | None
-    """Random durations of layers, as in pass=lognormal:0.05; the laws are those of `debubble simulate`."""
-
-    latency: Time | None
-    """Of one message [default: 0ns]."""
-
-    layers: Whole | None
-    """Layers of the model: how often devices meet in a microbatch, forward and backward [default: those of
-    `model`, or 28].
-    """
-
-    lengths: str | None
-    """How long samples are, in tokens: uniform:LEAST-MOST, lognormal:MEDIAN:SIGMA:MOST, longtail:LEAST-
-    MOST:INDEX (Pareto), file:FILE (drawn from it) or in-order:FILE; of a file in CSV, JSONL or Parquet a
-    column, as in file:data.parquet:length.
-    """
-
-    machine: Name | None
-    """The machine, with `model`: a built-in one such as a100-80g, or a file; costs and links follow from it.
-    """
-
-    max_tokens: OneOrMany[Whole] | None
-    """The most tokens of a microbatch."""
-
-    method: OneOrMany[Literal["local-sort", "lb-micro", "lb-mini"]] | None
-    """Packing methods: local-sort, lb-micro, lb-mini [default: all].
-
-    `local-sort`: Sample i to device i mod N, one to a microbatch, the shortest first.
-
-    `lb-micro`: Balanced over devices, with equally many microbatches.
-
-    `lb-mini`: Balanced over devices, each with its own number of microbatches.
-    """
-
-    minibatch_size: OneOrMany[Whole] | None
-    """Samples of a minibatch per device."""
-
-    minibatches: Whole | None
-    """How many minibatches to draw."""
-
-    model: Name | None
-    """The model, with `machine`: a config.json of Hugging Face, or a name such as qwen2.5-7b; costs, layers
-    and parameters follow from it.
-    """
-
-    no_overlap: bool | None
-    """Transfers do not hide behind computing."""
-
-    node_bandwidth: str | None
-    """Of each node to all other nodes, in and out, shared by its devices, as in 800Gbit/s."""
-
-    owners: Whole | None
-    """Devices that own parameters in on-demand communication [default: all]."""
-
-    packing_ratio: OneOrMany[Share] | None
-    """The most tokens of a microbatch over those of the longest sample [default: 1]."""
-
-    parameters: Size | None
-    """Size of all parameters as they travel [default: none, transfers take no time]."""
-
-    pull_bandwidth: str | None
-    """Largest bandwidth of a pull or push of one device with on-demand communication, if a ring gets more:
-    owners are accessed in turn, over links of pairs [default: `bandwidth`].
-    """
-
-    recompute: Literal["full", "none"] | None
-    """Activations that the backward computes again, for costs by `model`: full (of whole layers) or none.
-
-    `full`: Those of whole layers (activation or gradient checkpointing).
-
-    `none`: None.
-    """
-
-    seed: Whole | None
-    """Seed of all chance."""
-
-    sharding: Literal["full", "hybrid"] | None
-    """Over which devices parameters are divided: full (all, FSDP) or hybrid (those of a node, and every node
-    has all of them: HSDP).
-
-    `full`: Over all devices.
-
-    `hybrid`: Over the devices of a node; every node has all parameters.
-    """
-
-    slowdown: OneOrMany[str] | None
-    """Slow devices: how many times as long their work takes, as in device:3=1.5."""
-
-    stall: str | None
-    """Rare stalls: the probability that a layer takes longer, and the extra time, as in 0.001:50ms."""
-
-
-class RlKeys(TypedDict, total=False):
-    """A step of reinforcement learning, for `debubble.rl`."""
-
-    chunks: Whole | None
-    """Chunks of layers on a stage of an interleaved pipeline [default: 2]."""
-
-    communication: Literal["collectives", "on-demand"] | None
-    """collectives or on-demand, which lb-mini needs.
-
-    `collectives`: Devices meet at every layer.
-
-    `on-demand`: Devices meet at the end of the minibatch.
-    """
-
-    context: Whole | None
-    """Context-parallel devices: those that share each sequence."""
-
-    cost: str | None
-    """Forward and backward time of a sample on a device, instead of formulas: quadratic:A,B and more, as
-    `debubble fsdp `cost`` has them.
-    """
-
-    critic: bool | None
-    """A critic of the same size, as in PPO: values before the update, and its own updates."""
-
-    devices: Whole | None
-    """All devices."""
-
-    engine_memory: Number | None
-    """Share of a device's memory that an engine has for weights, keys and values [default: 0.5; 0.9 on
-    separate devices].
-    """
-
-    epochs: Whole | None
-    """How often the responses of a step are gone through."""
-
-    expert: Whole | None
-    """Devices that share the experts of a layer."""
-
-    expert_tensor: Whole | None
-    """Devices that share each expert [default: as train-tensor]."""
-
-    generation_rate: Number | None
-    """Tokens per second that an engine generates with as many sequences as it takes, as measured [default: by
-    formulas].
-    """
-
-    log: Name | None
-    """Log of the run that is asked about, of verl, slime or NeMo-RL: its lengths are taken, and its phases
-    calibrate those of the answer.
-    """
-
-    log_prob_max_tokens: Whole | None
-    """The same where log-probabilities are computed [default: as max-tokens]."""
-
-    lora_rank: Whole | None
-    """Rank of adapters on frozen weights (LoRA), on all products of layers: these alone are trained [default:
-    no adapters].
-    """
-
-    machine: Name | None
-    """The machine: a built-in one such as h100, or a file."""
-
-    max_sequences: Whole | None
-    """The most sequences that an engine generates at a time."""
-
-    max_tokens: Whole | None
-    """The most tokens of a microbatch of a device [default: those of the longest sample, shared by a
-    sequence-parallel or context-parallel group].
-    """
-
-    method: Literal["local-sort", "lb-micro", "lb-mini"] | None
-    """Packing method: local-sort, lb-micro or lb-mini.
-
-    `local-sort`: Sample i to device i mod N, one to a microbatch, the shortest first.
-
-    `lb-micro`: Balanced over devices, with equally many microbatches.
-
-    `lb-mini`: Balanced over devices, each with its own number of microbatches.
-    """
-
-    mini_batch: Whole | None
-    """Prompts of an update, with all their responses [default: all of a step]."""
-
-    model: Name | None
-    """The model that is trained: a config.json of Hugging Face, or a name such as qwen2.5-7b."""
-
-    no_old_log_probs: bool | None
-    """Log-probabilities of the policy before the update are not computed, as with one update of a step."""
-
-    pipeline: Whole | None
-    """Pipeline stages of a replica."""
-
-    placement: Literal["colocated", "separate"] | None
-    """Where rollout and training run: colocated (the same devices, in turn) or separate (separate devices in
-    parallel, one step off-policy).
-
-    `colocated`: On the same devices, in turn.
-
-    `separate`: On separate devices, in parallel: one step off-policy.
-    """
-
-    prompt_lengths: str | None
-    """How long prompts are, in tokens: uniform:LEAST-MOST, lognormal:MEDIAN:SIGMA:MOST, longtail:LEAST-
-    MOST:INDEX, file:FILE or in-order:FILE, as `debubble fsdp `lengths`` has them.
-    """
-
-    prompts: Whole | None
-    """Prompts of a step."""
-
-    recompute: Literal["full", "none"] | None
-    """Activations that the backward computes again: full (of whole layers) or none.
-
-    `full`: Those of whole layers (activation or gradient checkpointing).
-
-    `none`: None.
-    """
-
-    reference: bool | None
-    """Log-probabilities of a reference model, for a KL term."""
-
-    response_lengths: str | None
-    """How long responses are, in tokens, in the same way; the longest is the limit of generation."""
-
-    responses: Whole | None
-    """Responses to each prompt."""
-
-    reward: Time | None
-    """Time of rewards after the rollout [default: 0ns]."""
-
-    rollout_budget: Whole | None
-    """The most tokens that a response gets in a step: longer ones go on in the next (partial rollouts)
-    [default: all].
-    """
-
-    rollout_devices: Whole | None
-    """The devices of the rollout where it is separate [default: half of them]."""
-
-    schedule: Literal["1f1b", "1f1b-i", "zb-h1"] | None
-    """Order of passes in a pipeline: 1f1b, 1f1b-i (interleaved) or zb-h1.
-
-    `1f1b`: 1F1B.
-
-    `1f1b-i`: Interleaved 1F1B: several chunks of layers on a stage.
-
-    `zb-h1`: ZB-H1: 1F1B with the backward in two passes, in the same memory.
-    """
-
-    seed: Whole | None
-    """Seed of all lengths."""
-
-    sequence_parallel: Whole | None
-    """Devices that share each sequence (Ulysses)."""
-
-    step_latency: Time | None
-    """Overhead of a decode step on top of memory reads and compute: scheduling, sampling, launches; more
-    without CUDA graphs [default: 3ms].
-    """
-
-    steps: Whole | None
-    """Steps that the mean is over."""
-
-    strategy: Literal["fsdp", "megatron"] | None
-    """Training: fsdp, or megatron (pipelines with tensor, context and expert parallelism).
-
-    `fsdp`: Fully sharded data parallelism.
-
-    `megatron`: Pipelines with tensor, context and expert parallelism, as Megatron-LM has them.
-    """
-
-    switch: Time | None
-    """How long devices take to change between rollout and training, and back: offloading, waking [default:
-    0ns].
-    """
-
-    sync: Time | None
-    """How long new weights take to the engines [default: their bytes over the links]."""
-
-    tensor: Whole | None
-    """Tensor-parallel devices of an engine."""
-
-    train_tensor: Whole | None
-    """Tensor-parallel devices of a stage, which share activations too (sequence parallelism)."""
-
-
 class EncoderKeys(TypedDict, total=False):
-    """An encoder in front of a language model, for `debubble.encoder`."""
+    """A question about an encoder in front of a language model."""
 
     activation: Size | None
     """Activation bytes of a microbatch on a stage, from F to B."""
@@ -1223,6 +720,190 @@ class EncoderKeys(TypedDict, total=False):
 
     weight: Time | None
     """The part of it that is for weights, W [default: half]."""
+
+
+class FailureKeys(QuestionKeys, total=False):
+    """The keys of a question about dead workers, besides those of its schedules."""
+
+    checkpoint: Time | None
+    """Time to write a checkpoint [default: 60s]."""
+
+    checkpoint_interval: Time | None
+    """Time between two checkpoints [default: that which loses least, Daly 2006]."""
+
+    data_parallel: Whole | None
+    """Data-parallel pipelines, each with the stages and microbatches of the question."""
+
+    dead: OneOrMany[str] | None
+    """Dead workers as PIPELINE.STAGE, both from 0, as in 0.1,2.3 [default: one, of the stage whose loss makes
+    the step longest].
+    """
+
+    deal: Literal["balanced", "in-turn"] | None
+    """How microbatches of dead workers are distributed over the live workers of their stage: balanced (each
+    to the worker with the least work so far) or in-turn (from the first worker again for each dead one).
+
+    `balanced`: Each to the worker with the least work so far.
+
+    `in-turn`: In turn, from the first worker again for each dead one.
+    """
+
+    draws: Whole | None
+    """Sets of dead workers that are drawn for each number of them."""
+
+    effort: Whole | None
+    """How long orders are searched, in multiples of the default; 0 for list schedules alone."""
+
+    most_dead: Whole | None
+    """Largest number of dead workers, drawn at random, to give a step for; 0 for none."""
+
+    mtbf: Time | None
+    """Mean time between failures of any of all workers, as in 2h: compares policies."""
+
+    peer_hop: Time | None
+    """Time of a transfer to a worker of another pipeline [default: as a hop within one]."""
+
+    reconfigure: Time | None
+    """Time from a failure until the other workers go on, and from a repair until the worker takes part:
+    detection, new groups of collectives, weights from a peer [default: 30s].
+    """
+
+    repair: Time | None
+    """Mean time until a dead worker is repaired or replaced [default: 3600s]."""
+
+    restart: Time | None
+    """Time to start all workers again from a checkpoint, once a spare is there [default: 600s]."""
+
+    spares: Whole | None
+    """Spare workers that run nothing until another dies, where policies wait for spares."""
+
+    staggered: bool | None
+    """Policies with a staggered optimizer: a stage begins its next step when its own optimizer is done."""
+
+    timeline: bool | None
+    """The passes of all live workers with their times, in the JSON."""
+
+    update: Time | None
+    """All-reduce of a stage's gradients over its pipelines, and its optimizer, after the last pass [default:
+    `exchange` and `optimizer` of the question].
+    """
+
+
+class FsdpKeys(TypedDict, total=False):
+    """A question about packing and communication."""
+
+    bandwidth: str | None
+    """Of every device, in and out, as in 50GB/s or 400Gbit/s."""
+
+    communication: OneOrMany[Literal["collectives", "on-demand"]] | None
+    """collectives or on-demand [default: both; only on-demand for lb-mini].
+
+    `collectives`: Devices meet at every layer.
+
+    `on-demand`: Devices meet at the end of the minibatch.
+    """
+
+    cost: str | None
+    """Forward and backward time of a sample of s tokens: 1.5b or 7b (ODC's fits), linear:TIME per token, or
+    quadratic:A,B for A (s/32000)^2 + B (s/32000) seconds [default: by `model` and `machine`, or 1.5b].
+    """
+
+    devices: OneOrMany[Whole] | None
+    """Data-parallel devices, N."""
+
+    devices_per_node: Whole | None
+    """Devices of a node [default: all]."""
+
+    jitter: str | None
+    """Random durations of layers, as in pass=lognormal:0.05; the laws are those of `debubble simulate`."""
+
+    latency: Time | None
+    """Of one message [default: 0ns]."""
+
+    layers: Whole | None
+    """Layers of the model: how often devices meet in a microbatch, forward and backward [default: those of
+    `model`, or 28].
+    """
+
+    lengths: str | None
+    """How long samples are, in tokens: uniform:LEAST-MOST, lognormal:MEDIAN:SIGMA:MOST, longtail:LEAST-
+    MOST:INDEX (Pareto), file:FILE (drawn from it) or in-order:FILE; of a file in CSV, JSONL or Parquet a
+    column, as in file:data.parquet:length.
+    """
+
+    machine: Name | None
+    """The machine, with `model`: a built-in one such as a100-80g, or a file; costs and links follow from it.
+    """
+
+    max_tokens: OneOrMany[Whole] | None
+    """The most tokens of a microbatch."""
+
+    method: OneOrMany[Literal["local-sort", "lb-micro", "lb-mini"]] | None
+    """Packing methods: local-sort, lb-micro, lb-mini [default: all].
+
+    `local-sort`: Sample i to device i mod N, one to a microbatch, the shortest first.
+
+    `lb-micro`: Balanced over devices, with equally many microbatches.
+
+    `lb-mini`: Balanced over devices, each with its own number of microbatches.
+    """
+
+    minibatch_size: OneOrMany[Whole] | None
+    """Samples of a minibatch per device."""
+
+    minibatches: Whole | None
+    """How many minibatches to draw."""
+
+    model: Name | None
+    """The model, with `machine`: a config.json of Hugging Face, or a name such as qwen2.5-7b; costs, layers
+    and parameters follow from it.
+    """
+
+    no_overlap: bool | None
+    """Transfers do not hide behind computing."""
+
+    node_bandwidth: str | None
+    """Of each node to all other nodes, in and out, shared by its devices, as in 800Gbit/s."""
+
+    owners: Whole | None
+    """Devices that own parameters in on-demand communication [default: all]."""
+
+    packing_ratio: OneOrMany[Share] | None
+    """The most tokens of a microbatch over those of the longest sample [default: 1]."""
+
+    parameters: Size | None
+    """Size of all parameters as they travel [default: none, transfers take no time]."""
+
+    pull_bandwidth: str | None
+    """Largest bandwidth of a pull or push of one device with on-demand communication, if a ring gets more:
+    owners are accessed in turn, over links of pairs [default: `bandwidth`].
+    """
+
+    recompute: Literal["full", "none"] | None
+    """Activations that the backward computes again, for costs by `model`: full (of whole layers) or none.
+
+    `full`: Those of whole layers (activation or gradient checkpointing).
+
+    `none`: None.
+    """
+
+    seed: Whole | None
+    """Seed of all chance."""
+
+    sharding: Literal["full", "hybrid"] | None
+    """Over which devices parameters are divided: full (all, FSDP) or hybrid (those of a node, and every node
+    has all of them: HSDP).
+
+    `full`: Over all devices.
+
+    `hybrid`: Over the devices of a node; every node has all parameters.
+    """
+
+    slowdown: OneOrMany[str] | None
+    """Slow devices: how many times as long their work takes, as in device:3=1.5."""
+
+    stall: str | None
+    """Rare stalls: the probability that a layer takes longer, and the extra time, as in 0.001:50ms."""
 
 
 class PlanClusterKeys(TypedDict, total=False):
@@ -1735,7 +1416,7 @@ class PlanTrainingKeys(TypedDict, total=False):
 
 
 class PlanKeys(TypedDict, total=False):
-    """A model and machines, for `debubble.plan`."""
+    """A question for the planner, as `PLAN.toml` writes it: typed, but not yet checked."""
 
     attention: Literal["flash", "core"] | None
     """How attention is computed: `flash`, in tiles, or `core`, with scores in memory [default: flash]."""
@@ -1811,3 +1492,322 @@ class PlanKeys(TypedDict, total=False):
 
     training: PlanTrainingKeys | Mapping[str, Any] | None
     """The recipe of training."""
+
+
+class ReplayKeys(TypedDict, total=False):
+    """Changes of a run that are tried on its trace."""
+
+    backward_split: Number | None
+    """Share of B in a backward pass, the rest being W [default: from `hidden` and `seq`, or 0.5]."""
+
+    chunks: Whole | None
+    """Chunks per stage, for schedules that take any number."""
+
+    hidden: Whole | None
+    """Hidden size h, for the share of B: (24h+8s) / (48h+8s)."""
+
+    memory_limit: OneOrMany[MemoryLimit] | None
+    """Memory limit of every stage, for schedules that are made for one: `1.5p`; or one per stage."""
+
+    schedule: Schedules | None
+    """Order the passes by these schedules, with the run's median times: compare them with no-stragglers, and
+    with the run's own schedule.
+    """
+
+    seq: Whole | None
+    """Sequence length s."""
+
+    warmup_steps: Whole | None
+    """Leave out the first N steps of the trace, which warm up."""
+
+    what_if: OneOrMany[Literal["no-stragglers", "balanced", "free-links"]] | None
+    """Change the run in these ways, one at a time.
+
+    `no-stragglers`: Every pass takes the median of its kind and chunk over ranks, microbatches and steps.
+
+    `balanced`: Every pass takes the mean of those medians over the stages.
+
+    `free-links`: Transfers between stages take no time.
+    """
+
+
+class RlKeys(TypedDict, total=False):
+    """A question about a step of reinforcement learning."""
+
+    chunks: Whole | None
+    """Chunks of layers on a stage of an interleaved pipeline [default: 2]."""
+
+    communication: Literal["collectives", "on-demand"] | None
+    """collectives or on-demand, which lb-mini needs.
+
+    `collectives`: Devices meet at every layer.
+
+    `on-demand`: Devices meet at the end of the minibatch.
+    """
+
+    context: Whole | None
+    """Context-parallel devices: those that share each sequence."""
+
+    cost: str | None
+    """Forward and backward time of a sample on a device, instead of formulas: quadratic:A,B and more, as
+    `debubble fsdp `cost`` has them.
+    """
+
+    critic: bool | None
+    """A critic of the same size, as in PPO: values before the update, and its own updates."""
+
+    devices: Whole | None
+    """All devices."""
+
+    engine_memory: Number | None
+    """Share of a device's memory that an engine has for weights, keys and values [default: 0.5; 0.9 on
+    separate devices].
+    """
+
+    epochs: Whole | None
+    """How often the responses of a step are gone through."""
+
+    expert: Whole | None
+    """Devices that share the experts of a layer."""
+
+    expert_tensor: Whole | None
+    """Devices that share each expert [default: as train-tensor]."""
+
+    generation_rate: Number | None
+    """Tokens per second that an engine generates with as many sequences as it takes, as measured [default: by
+    formulas].
+    """
+
+    log: Name | None
+    """Log of the run that is asked about, of verl, slime or NeMo-RL: its lengths are taken, and its phases
+    calibrate those of the answer.
+    """
+
+    log_prob_max_tokens: Whole | None
+    """The same where log-probabilities are computed [default: as max-tokens]."""
+
+    lora_rank: Whole | None
+    """Rank of adapters on frozen weights (LoRA), on all products of layers: these alone are trained [default:
+    no adapters].
+    """
+
+    machine: Name | None
+    """The machine: a built-in one such as h100, or a file."""
+
+    max_sequences: Whole | None
+    """The most sequences that an engine generates at a time."""
+
+    max_tokens: Whole | None
+    """The most tokens of a microbatch of a device [default: those of the longest sample, shared by a
+    sequence-parallel or context-parallel group].
+    """
+
+    method: Literal["local-sort", "lb-micro", "lb-mini"] | None
+    """Packing method: local-sort, lb-micro or lb-mini.
+
+    `local-sort`: Sample i to device i mod N, one to a microbatch, the shortest first.
+
+    `lb-micro`: Balanced over devices, with equally many microbatches.
+
+    `lb-mini`: Balanced over devices, each with its own number of microbatches.
+    """
+
+    mini_batch: Whole | None
+    """Prompts of an update, with all their responses [default: all of a step]."""
+
+    model: Name | None
+    """The model that is trained: a config.json of Hugging Face, or a name such as qwen2.5-7b."""
+
+    no_old_log_probs: bool | None
+    """Log-probabilities of the policy before the update are not computed, as with one update of a step."""
+
+    pipeline: Whole | None
+    """Pipeline stages of a replica."""
+
+    placement: Literal["colocated", "separate"] | None
+    """Where rollout and training run: colocated (the same devices, in turn) or separate (separate devices in
+    parallel, one step off-policy).
+
+    `colocated`: On the same devices, in turn.
+
+    `separate`: On separate devices, in parallel: one step off-policy.
+    """
+
+    prompt_lengths: str | None
+    """How long prompts are, in tokens: uniform:LEAST-MOST, lognormal:MEDIAN:SIGMA:MOST, longtail:LEAST-
+    MOST:INDEX, file:FILE or in-order:FILE, as `debubble fsdp `lengths`` has them.
+    """
+
+    prompts: Whole | None
+    """Prompts of a step."""
+
+    recompute: Literal["full", "none"] | None
+    """Activations that the backward computes again: full (of whole layers) or none.
+
+    `full`: Those of whole layers (activation or gradient checkpointing).
+
+    `none`: None.
+    """
+
+    reference: bool | None
+    """Log-probabilities of a reference model, for a KL term."""
+
+    response_lengths: str | None
+    """How long responses are, in tokens, in the same way; the longest is the limit of generation."""
+
+    responses: Whole | None
+    """Responses to each prompt."""
+
+    reward: Time | None
+    """Time of rewards after the rollout [default: 0ns]."""
+
+    rollout_budget: Whole | None
+    """The most tokens that a response gets in a step: longer ones go on in the next (partial rollouts)
+    [default: all].
+    """
+
+    rollout_devices: Whole | None
+    """The devices of the rollout where it is separate [default: half of them]."""
+
+    schedule: Literal["1f1b", "1f1b-i", "zb-h1"] | None
+    """Order of passes in a pipeline: 1f1b, 1f1b-i (interleaved) or zb-h1.
+
+    `1f1b`: 1F1B.
+
+    `1f1b-i`: Interleaved 1F1B: several chunks of layers on a stage.
+
+    `zb-h1`: ZB-H1: 1F1B with the backward in two passes, in the same memory.
+    """
+
+    seed: Whole | None
+    """Seed of all lengths."""
+
+    sequence_parallel: Whole | None
+    """Devices that share each sequence (Ulysses)."""
+
+    step_latency: Time | None
+    """Overhead of a decode step on top of memory reads and compute: scheduling, sampling, launches; more
+    without CUDA graphs [default: 3ms].
+    """
+
+    steps: Whole | None
+    """Steps that the mean is over."""
+
+    strategy: Literal["fsdp", "megatron"] | None
+    """Training: fsdp, or megatron (pipelines with tensor, context and expert parallelism).
+
+    `fsdp`: Fully sharded data parallelism.
+
+    `megatron`: Pipelines with tensor, context and expert parallelism, as Megatron-LM has them.
+    """
+
+    switch: Time | None
+    """How long devices take to change between rollout and training, and back: offloading, waking [default:
+    0ns].
+    """
+
+    sync: Time | None
+    """How long new weights take to the engines [default: their bytes over the links]."""
+
+    tensor: Whole | None
+    """Tensor-parallel devices of an engine."""
+
+    train_tensor: Whole | None
+    """Tensor-parallel devices of a stage, which share activations too (sequence parallelism)."""
+
+
+class SearchKeys(QuestionKeys, total=False):
+    """The keys of a search, besides those of the settings that are searched."""
+
+    activation_head: Size | None
+    """Activation bytes of a microbatch on the first chunk from F to W, in addition to its layers, with
+    `activation` [default: 0B].
+    """
+
+    activation_tail: Size | None
+    """The same of the last chunk [default: 0B]."""
+
+    effort: Whole | None
+    """Search effort in multiples of the default, which takes seconds [default: 1; under `time_limit` without
+    `ilp` until it ends].
+    """
+
+    ilp: bool | None
+    """Then solve the order as an integer program, for `time_limit` at most [default: 30s], from the best
+    order found on: a better one, and a proof of the optimum that `verify` can check.
+    """
+
+    max_chunks: Whole | None
+    """The most chunks per stage that `vary` chunks tries [default: 3]."""
+
+    memory_limits: OneOrMany[MemoryLimit] | None
+    """Memory limits to search one after the other: bubble against memory. An order that fits one limit fits
+    the larger ones.
+    """
+
+    mtp_layers: Whole | None
+    """Layers of multi-token prediction (MTP) that `vary` places, besides `layers`; what they do is said by
+    `chain_mtp` [default: 0].
+    """
+
+    objective: Literal["span", "makespan", "step", "mean", "p95", "p99"] | None
+    """The cost to minimise. On a cluster, or over several steps, span and makespan are those of the last
+    step, and the event engine is the judge, as in `simulate`. mean, p95 and p99 are of the step under the
+    noise of the question, which ends as `boundary` says: with asynchronous, by default, at the span of the
+    slowest stage, with barrier at the makespan.
+
+    `span`: The longest time from the first to the last pass of a stage.
+
+    `makespan`: The end of the last pass.
+
+    `step`: The time per step on a cluster, or over several steps, with everything between two of them.
+
+    `mean`: The mean of the step over replicas of the noise.
+
+    `p95`: The step that 95 % of the replicas do not exceed.
+
+    `p99`: The step that 99 % of the replicas do not exceed.
+    """
+
+    placement: Literal["looped", "v"] | None
+    """Placement of chunks [default: looped; v for two chunks per stage, default].
+
+    `looped`: Chunk c on stage c mod p.
+
+    `v`: Down the stages and up again.
+    """
+
+    resident_head: Size | None
+    """The same of what the first chunk has besides its layers, the embedding [default: 0B]."""
+
+    resident_layer: Size | None
+    """Resident bytes of a layer, also of an MTP layer (weights, gradients, optimizer state): with `vary`, the
+    memory limit is then for them, too [default: 0B].
+    """
+
+    resident_tail: Size | None
+    """The same of what the last chunk has besides its layers, the output layer [default: 0B]."""
+
+    time_limit: Time | None
+    """Stop each search after that time, with the best so far."""
+
+    vary: OneOrMany[Literal["layers", "chunks", "placement", "recompute", "offload", "pairs", "all"]] | None
+    """Search these together with the order, under one memory limit in bytes: layers (of each chunk), chunks
+    (per stage, v), placement, recompute (what each chunk recomputes), offload (which chunks go to the host,
+    with the time of a copy), pairs (whether F and B overlap on two streams, with a `chain` that communicates;
+    pairs recompute nothing), or all of those for which the question has the keys.
+
+    `layers`: How many layers each chunk has.
+
+    `chunks`: Chunks per stage, v.
+
+    `placement`: Placement of chunks.
+
+    `recompute`: Recomputation of each chunk.
+
+    `offload`: Which chunks copy their activations to the host.
+
+    `pairs`: Whether F and B overlap as pairs on two streams.
+
+    `all`: All of these for which the question has the keys.
+    """

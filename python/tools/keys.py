@@ -7,6 +7,7 @@ python python/tools/keys.py --check    fails if it is not what would be written
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import re
 import sys
@@ -19,6 +20,9 @@ import debubble
 
 #: The file that is written.
 FILE = Path(__file__).resolve().parents[1] / "debubble" / "_keys.py"
+
+#: The schemas of the questions.
+SCHEMAS = Path(__file__).resolve().parents[2] / "question" / "schemas"
 
 _WIDTH = 110
 
@@ -82,24 +86,22 @@ _VALUES = "The keys of a question as attributes: `None` where one is not given."
 _Node = Mapping[str, Any]
 
 
+def kinds() -> dict[str, tuple[str, str]]:
+    """Schemas whose keys a function of the same name takes, with the type of these keywords and its base."""
+    found = {}
+    for schema in sorted(path.stem for path in SCHEMAS.glob("*.json")):
+        taken = inspect.signature(getattr(debubble, schema, lambda: None)).parameters
+        keys = re.fullmatch(r"Unpack\[(\w+)\]", str(taken["keys"].annotation)) if "keys" in taken else None
+        if keys and keys[1] != "QuestionKeys":
+            found[schema] = (keys[1], "QuestionKeys" if "question" in taken else "TypedDict")
+    return found
+
+
 def text() -> str:
     """The content of the file."""
-    tables = [
-        *_Tables("scenario").of_questions(),
-        *_Tables("search").whole(
-            "SearchKeys", "How to search, and keys of the question, for `debubble.search`.", "QuestionKeys"
-        ),
-        *_Tables("failures").whole(
-            "FailureKeys", "Dead workers, and keys of the question, for `debubble.failures`.", "QuestionKeys"
-        ),
-        *_Tables("replay").whole("ReplayKeys", "Changes of a run, for `debubble.replay`."),
-        *_Tables("fsdp").whole("FsdpKeys", "Samples and how to pack them, for `debubble.fsdp`."),
-        *_Tables("rl").whole("RlKeys", "A step of reinforcement learning, for `debubble.rl`."),
-        *_Tables("encoder").whole(
-            "EncoderKeys", "An encoder in front of a language model, for `debubble.encoder`."
-        ),
-        *_Tables("plan", "Plan").whole("PlanKeys", "A model and machines, for `debubble.plan`."),
-    ]
+    tables = [*_Tables("scenario").of_questions()]
+    for schema, (name, base) in kinds().items():
+        tables += _Tables(schema, name.removesuffix("Keys")).whole(name, base)
     return "\n\n".join([_HEAD, *tables])
 
 
@@ -140,9 +142,9 @@ class _Tables:
         one = _READ.get(several[1] if several else given, "str")
         return f"list[{one}]" if several else one
 
-    def whole(self, name: str, description: str, base: str = "TypedDict") -> Iterator[str]:
+    def whole(self, name: str, base: str) -> Iterator[str]:
         """All keys of the schema, after the tables within."""
-        last = self.table(name, description, self.root["properties"], base)
+        last = self.table(name, self.root["description"], self.root["properties"], base)
         yield from self.inner.values()
         yield last
 
