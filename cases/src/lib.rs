@@ -53,7 +53,7 @@ use question::keys::Keys;
 use question::noise::{self, Noise};
 pub use question::notes::{assumed, ignored};
 pub use question::resolve::complete as check;
-use question::resolve::{Parameters, Resolved, explain};
+use question::resolve::{Parameters, Resolved, costs_alone, explain};
 pub use question::resolve::{
     Split, SplitJson, communicates, forget_copies, forwards, recomputed, shape,
 };
@@ -235,14 +235,20 @@ pub enum Next {
     Case(Box<Case>),
 }
 
-/// The question of `setting`, for its figures alone, after `known`, a case of the same `rule`.
+/// The question of `setting`, for its figures alone, after `known`, a case of the same `rule`; with the key in which alone
+/// their questions differ, if there is one.
 pub fn next(
     context: &Context<'_>,
     scenario: &Scenario,
     setting: &Setting,
     rule: &ScheduleSource,
-    known: Option<&Case>,
+    (known, key): (Option<&Case>, Option<&str>),
 ) -> Result<Next, Diagnostic> {
+    let alike = known.zip(key).filter(|(known, _)| known.sharding.is_none());
+    let alike = alike.filter(|(known, _)| known.keeps_order(rule));
+    if let Some(costs) = alike.and_then(|(_, key)| costs_alone(scenario, setting, rule, key)) {
+        return Ok(Next::Costs(costs));
+    }
     let resolved = Resolved::of(context, scenario, setting, rule)?;
     match known.and_then(|known| known.other_costs(rule, &setting.keys, &resolved)) {
         Some(costs) => Ok(Next::Costs(costs)),

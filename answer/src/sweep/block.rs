@@ -57,6 +57,8 @@ struct Gap {
 struct Open<'a> {
     rule: &'a ScheduleSource,
     case: Case,
+    /// The last run of questions that share it.
+    run: u64,
     /// The parts of each row before and after its times.
     around: [Vec<u8>; 2],
     /// Its lanes and the number of its results, once a second question shares it.
@@ -89,12 +91,19 @@ impl<'a> Block<'a> {
         let begin = self.text.len();
         row::begin(grid, columns, index, &question, &mut self.text);
         let at = self.open.iter().position(|one| std::ptr::eq(one.rule, question.rule));
-        let known = at.map(|at| &self.open[at].case);
+        let open = at.map(|at| &self.open[at]);
+        let key = grid.axes.last().filter(|_| open.is_some_and(|one| one.run == question.run));
+        let known = (open.map(|one| &one.case), key.map(|axis| &axis.key[..]));
         let next = cases::next(context, &grid.scenario, &question.setting, question.rule, known);
         let made = match next {
             Ok(Next::Case(case)) => Ok(*case),
             Ok(Next::Costs(costs)) => {
-                if let Some(of) = at.and_then(|at| self.open[at].take(&costs, &mut self.orders)) {
+                let open = at.map(|at| &mut self.open[at]);
+                let taken = open.and_then(|open| {
+                    open.run = question.run;
+                    open.take(&costs, &mut self.orders)
+                });
+                if let Some(of) = taken {
                     return self.gaps.push(Gap { index, row: begin..self.text.len(), of });
                 }
                 cases::case(context, &grid.scenario, &question.setting, question.rule)
@@ -126,8 +135,8 @@ impl<'a> Block<'a> {
         let is_whole = case.repeating.is_none() && case.passes() <= MOST_PASSES;
         if is_whole && CompiledOrder::is_possible(schedule) {
             let around = row::around_times(self.columns, &outcome);
-            let (rule, case) = (question.rule, outcome.case);
-            self.open.push(Open { rule, case, around, lanes: None, waiting: 0 });
+            let (rule, case, run) = (question.rule, outcome.case, question.run);
+            self.open.push(Open { rule, case, run, around, lanes: None, waiting: 0 });
         }
     }
 

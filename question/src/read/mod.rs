@@ -10,6 +10,7 @@ use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue, Deserializer, Error};
 
 use crate::host::Context;
+use crate::keys::field::Plain;
 use crate::keys::read::{self as written, Object};
 use crate::keys::{HardwareKeys, Keys};
 pub use spans::KeySpans;
@@ -25,11 +26,20 @@ pub(crate) fn single(
     keys(Spanned::new(span, table))
 }
 
+/// The number that is written as `label`, as a text if it is `quoted`.
+pub(crate) fn plain(label: &str, quoted: bool) -> Plain {
+    match (quoted, label.parse::<u64>(), label.parse::<f64>()) {
+        (false, Ok(whole), _) => Plain::Whole(whole),
+        (false, _, Ok(number)) => Plain::Number(number),
+        _ => Plain::Text(label.to_owned()),
+    }
+}
+
 /// The key `key` with the number that is written as `label`, as a text if it is `quoted`.
 pub(crate) fn number(key: &str, label: &str, quoted: bool) -> Result<Keys, String> {
-    let value = match (quoted, label.parse::<u64>(), label.parse::<f64>()) {
-        (false, Ok(whole), _) => Value::from(whole),
-        (false, _, Ok(number)) => Value::from(number),
+    let value = match plain(label, quoted) {
+        Plain::Whole(whole) => Value::from(whole),
+        Plain::Number(number) => Value::from(number),
         _ => Value::from(label),
     };
     let entry: Object = std::iter::once((key.to_owned(), value)).collect();

@@ -159,6 +159,30 @@ impl Resolved {
     }
 }
 
+/// The keys of times on which costs alone depend.
+const TIMES: [&str; 4] = ["forward", "backward-input", "backward-weight", "hop"];
+
+/// What passes cost in `setting` for `rule`, where it differs in `key` alone from a setting that has an answer, without
+/// hardware, without parameters in shards, and with passes that follow one another, are computed once, and are not
+/// copied. `None` where more may depend on the key, and where its value is wrong.
+pub fn costs_alone(
+    scenario: &Scenario,
+    setting: &Setting,
+    rule: &ScheduleSource,
+    key: &str,
+) -> Option<Costs> {
+    let keys = &setting.keys;
+    let is_measured = keys.profile.is_some() || keys.has_chain();
+    if is_measured || are_timed(keys) || !TIMES.contains(&key) {
+        return None;
+    }
+    let pipeline = Pipeline::of(scenario, setting, rule).ok()?;
+    let hops = amounts::hops(keys, &pipeline, None).ok()?;
+    let costs = amounts::costs(keys, hops, &pipeline).ok()?;
+    costs.check(pipeline.shape).ok()?;
+    Some(costs)
+}
+
 /// Reads the numbers of a setting whose pipeline and hardware are known.
 struct Reader<'a> {
     context: &'a Context<'a>,

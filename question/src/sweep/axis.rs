@@ -15,6 +15,8 @@ use crate::diagnostic::Diagnostic;
 use crate::host::Context;
 use crate::keys::HardwareKeys;
 use crate::keys::Keys;
+use crate::keys::field::Plain;
+use crate::keys::table::Set as _;
 use crate::read;
 
 /// The most values of a list or of a range by factor; a range by step needs no memory.
@@ -83,6 +85,19 @@ impl Axis {
             Values::List(values) => Ok(values.get(at).map_or_else(Keys::default, |v| v.1.clone())),
             Values::Steps { form, .. } | Values::Powers { form, .. } => {
                 read::number(&self.key, &self.label(index), form.quoted)
+            }
+        }
+    }
+
+    /// The values of the key, field number `field` of all, at value number `index`.
+    pub(super) fn plain(&self, index: u64, field: usize) -> Vec<Plain> {
+        let at = usize::try_from(index).unwrap_or(usize::MAX);
+        match &self.values {
+            Values::List(values) => {
+                values.get(at).map_or_else(Vec::new, |(_, keys)| keys.fields()[field].values())
+            }
+            Values::Steps { form, .. } | Values::Powers { form, .. } => {
+                vec![read::plain(&self.label(index), form.quoted)]
             }
         }
     }

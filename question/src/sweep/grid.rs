@@ -15,6 +15,7 @@ use crate::files;
 use crate::hardware;
 use crate::host::Context;
 use crate::keys::Keys;
+use crate::keys::table::Set as _;
 use crate::noise;
 use crate::resolve::{complete, microbatches, profiles, resolve};
 use crate::scenario::{Scenario, Setting};
@@ -53,6 +54,8 @@ pub struct GridQuestion<'a> {
     pub rule: &'a ScheduleSource,
     /// Its place on each axis.
     pub places: Vec<u64>,
+    /// The number of its run: questions of one run differ in schedule and in the key of the fastest axis alone.
+    pub run: u64,
 }
 
 impl Grid {
@@ -269,13 +272,22 @@ pub struct Questions<'a> {
     places: Vec<u64>,
     /// By axis, the keys of it and of all before it at these places.
     keys: Vec<Keys>,
+    /// The setting of the last question, as a part of the grid begins at [`Self::begin`].
+    last: Option<Setting>,
+    begin: u64,
+    /// The number of the key of the fastest axis among the fields of keys.
+    fastest: Option<usize>,
+    /// Number of runs begun.
+    runs: u64,
 }
 
 impl<'a> Questions<'a> {
     /// Those of `grid`.
     #[must_use]
-    pub const fn of(grid: &'a Grid) -> Self {
-        Self { grid, places: Vec::new(), keys: Vec::new() }
+    pub fn of(grid: &'a Grid) -> Self {
+        let named = |axis: &Axis| Keys::rows().into_iter().position(|row| row.name == axis.key);
+        let fastest = grid.axes.last().and_then(named);
+        Self { grid, places: Vec::new(), keys: Vec::new(), last: None, begin: 0, fastest, runs: 0 }
     }
 
     /// Question number `index`.
@@ -301,11 +313,38 @@ impl<'a> Questions<'a> {
         if let Some(axis) = part.chosen_by {
             rule = places[axis];
         }
-        let keys = self.at(&places)?.over(part.setting.keys.clone());
-        let mut setting = part.setting.with(keys);
+        let mut setting = match self.next(part, &places) {
+            Some(setting) => setting,
+            None => {
+                self.last = None;
+                self.runs += 1;
+                let keys = self.at(&places)?.over(part.setting.keys.clone());
+                let setting = part.setting.with(keys);
+                (self.last, self.begin) = (Some(setting.clone()), part.begin);
+                setting
+            }
+        };
         resolve(context, scenario, &mut setting)?;
         let rule = &part.rules[usize::try_from(rule).unwrap_or(usize::MAX)];
-        Ok(GridQuestion { setting, rule, places })
+        Ok(GridQuestion { setting, rule, places, run: self.runs })
+    }
+
+    /// The setting of a question of `part` that differs from the last one in its place on the fastest axis alone. Which
+    /// other keys a key excludes depends on no value.
+    fn next(&mut self, part: &Part, places: &[u64]) -> Option<Setting> {
+        let (place, slower) = places.split_last()?;
+        let is_near = self.begin == part.begin && self.places.get(..slower.len()) == Some(slower);
+        let (axis, field) = (self.grid.axes.last()?, self.fastest?);
+        let last = self.last.as_mut().filter(|_| is_near)?;
+        let mut fields = last.keys.fields_mut();
+        fields[field].clear();
+        let put = |value| fields[field].put(value).is_ok();
+        if axis.plain(*place, field).into_iter().all(put) {
+            return Some(last.clone());
+        }
+        // The error of this value names the axis.
+        self.last = None;
+        None
     }
 
     /// The keys of all axes at `places`.
