@@ -53,8 +53,9 @@ Examples:
 
 The result is never worse than any published schedule of these chunks that fits. The search ends early when the
 cost meets the lower bound: the order is then optimal among those of the chunks and placement asked for. Where a
-published schedule of others fits and is shorter, the first line says so. The same question, effort and seed give the same schedule on any number
-of threads; under --time-limit this holds unless the clock cut the search short, which a note says. Each chunk
+published schedule of others fits and is shorter, the first line says so; if neither --chunks, --placement nor
+--time-limit is given, a search finds the best order there, too. The same question, effort and seed give the same
+schedule on any number of threads; under --time-limit this holds unless the clock cut the search short, which a note says. Each chunk
 keeps its passes of one kind in microbatch order, which loses nothing. Ctrl-C ends the search with the best
 order so far; a second Ctrl-C ends the program.
 

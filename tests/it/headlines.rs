@@ -144,10 +144,22 @@ fn searches_name_a_shorter_published_schedule_of_other_chunks() {
     assert!(elsewhere["cost_ns"].as_u64() < row["cost_ns"].as_u64());
     let said = headline(&answer);
     let optimal = "proved optimal: no order of 1 chunk per stage takes less. But ";
-    let cure = "`chunks` 2 and `placement` looped search there.";
+    let cure = "`chunks` 2 and `placement` looped give its order.";
     assert!(said.contains(&format!("{optimal}{name} ")) && said.ends_with(cure), "{said}");
-    // There it is the search that is shorter.
+    // The search there has run, too, and gives what it gives by itself.
     let there = json(&format!("search {question} --chunks 2 --placement looped"));
-    let [row] = rows(&there) else { panic!() };
-    assert!(row["cost_ns"].as_u64() <= elsewhere["cost_ns"].as_u64(), "{row}");
+    let [alone] = rows(&there) else { panic!() };
+    assert!(alone["cost_ns"].as_u64() <= elsewhere["cost_ns"].as_u64(), "{alone}");
+    for key in ["cost_ns", "bound_ns"] {
+        assert_eq!(alone[key], elsewhere["searched"][key], "{said}");
+    }
+    // Where chunks are asked for, or a time is set, the schedule is named alone.
+    for flag in ["--chunks 1", "--time-limit 10s"] {
+        let answer = json(&format!("search {question} {flag}"));
+        let [row] = rows(&answer) else { panic!() };
+        assert_eq!(row["elsewhere"]["cost_ns"], elsewhere["cost_ns"], "{flag}");
+        assert!(row["elsewhere"]["searched"].is_null(), "{flag}");
+        let cure = "`chunks` 2 and `placement` looped search there.";
+        assert!(headline(&answer).ends_with(cure), "{flag}");
+    }
 }

@@ -3,11 +3,14 @@
 use cases::ScheduleSource;
 use pipeline::{Choice, Family, Memory, Nanos, Placement, Semantics};
 use question::scenario::{Scenario, Setting};
+use question::search::{PlacementArg, SearchKeys};
 use question::{Context, format};
 use serde::{Serialize, Serializer};
 use sim::Replay;
 
-use super::SearchRow;
+use super::asked::{Asked, row};
+use super::{Improvements, SearchRow};
+use crate::solution::against_bound_in_time;
 
 /// The most forwards of an order for which such schedules are timed.
 const MOST_FORWARDS: usize = 20_000;
@@ -24,6 +27,18 @@ pub struct Elsewhere {
     pub placement: Placement,
     /// Its cost, by the objective of the search.
     pub cost_ns: u64,
+    /// The order that a search finds there, where the question leaves chunks and placement open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub searched: Option<SearchedElsewhere>,
+}
+
+/// The order that a search of the same effort finds with the chunks and placement of an [`Elsewhere`].
+#[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SearchedElsewhere {
+    /// Its cost.
+    pub cost_ns: u64,
+    /// The lower bound for orders of these chunks and placement.
+    pub bound_ns: u64,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // As serde calls it.
@@ -64,6 +79,33 @@ impl Elsewhere {
         timed.filter(|one| one.cost_ns < row.cost.0).min_by_key(|one| one.cost_ns)
     }
 
+    /// The same with the order that a search finds there: `asked` of these chunks and this placement, where it has neither
+    /// and no limit of time.
+    pub(super) fn searched(self, asked: &Asked<'_>) -> Self {
+        let Asked { setting, keys, .. } = *asked;
+        let is_open = setting.keys.chunks.is_none() && keys.placement.is_none();
+        let placement = match self.placement {
+            Placement::Looped => PlacementArg::Looped,
+            Placement::Vee => PlacementArg::V,
+            Placement::Mirrored => return self,
+        };
+        if !is_open || keys.time_limit.is_some() || asked.context.stopped() {
+            return self;
+        }
+        let mut setting = setting.clone();
+        setting.keys.chunks = Some(self.chunks.into());
+        let keys = SearchKeys { placement: Some(placement), ilp: false, ..keys.clone() };
+        let (context, seen) = (Context::new(asked.context.host()), Improvements::unheard());
+        let (context, setting, keys, seen) = (&context, &setting, &keys, &seen);
+        let asked = Asked { context, setting, keys, earlier: &[], seen, ..*asked };
+        // Times that are given for the stages of the question may say nothing of chunks.
+        let found = row(&asked, asked.aim()).ok();
+        let searched = found
+            .map(|row| SearchedElsewhere { cost_ns: row.cost.0, bound_ns: row.bound().0 })
+            .filter(|found| found.cost_ns <= self.cost_ns);
+        Self { searched, ..self }
+    }
+
     /// `family`, where it is outside the orders of `row` and fits.
     fn timed(
         context: &Context<'_>,
@@ -85,30 +127,36 @@ impl Elsewhere {
         }
         let metrics = Replay::new().metrics(&case.schedule, case.problem.costs()).ok()?;
         let cost_ns = instance.objective.of(&metrics).0;
-        Some(Self { schedule: family.name(), chunks, placement, cost_ns })
+        Some(Self { schedule: family.name(), chunks, placement, cost_ns, searched: None })
     }
 
     /// That it is shorter than an order of `cost`, and how to search there.
     pub(super) fn in_words(self, cost: Nanos) -> String {
-        let Self { schedule, chunks, placement, cost_ns } = self;
+        let Self { schedule, chunks, placement, cost_ns, searched } = self;
         let chunks_in_words = match chunks {
             1 => "1 chunk per stage".to_owned(),
             more => format!("{more} chunks per stage"),
         };
-        let (form, cure) = match placement {
-            Placement::Mirrored => {
-                (" in two directions", "no search covers that placement".to_owned())
-            }
-            Placement::Vee => {
-                (" in a V", format!("`chunks` {chunks} and `placement` v search there"))
-            }
-            Placement::Looped if chunks == 1 => ("", "`chunks` 1 searches there".to_owned()),
+        let (form, keys) = match placement {
+            Placement::Mirrored => (" in two directions", None),
+            Placement::Vee => (" in a V", Some(format!("`chunks` {chunks} and `placement` v"))),
+            Placement::Looped if chunks == 1 => ("", Some("`chunks` 1".to_owned())),
             Placement::Looped => {
-                (" in a loop", format!("`chunks` {chunks} and `placement` looped search there"))
+                (" in a loop", Some(format!("`chunks` {chunks} and `placement` looped")))
+            }
+        };
+        let cure = match (keys, searched) {
+            (None, _) => ": no search covers that placement".to_owned(),
+            (Some(keys), None) => format!(": {keys} search there"),
+            (Some(keys), Some(found)) => {
+                let [found, bound] = [found.cost_ns, found.bound_ns].map(Nanos);
+                let time = format::time(found);
+                let bound = against_bound_in_time(found, Some(bound));
+                format!("; a search there finds {}, {bound}: {keys} give its order", time.trim())
             }
         };
         format!(
-            "{schedule} with {chunks_in_words}{form} fits, too, and is {} shorter, {}: {cure}",
+            "{schedule} with {chunks_in_words}{form} fits, too, and is {} shorter, {}{cure}",
             format::percent(super::joint_choice::gain(Nanos(cost_ns), cost)),
             format::time(Nanos(cost_ns)).trim(),
         )

@@ -25,7 +25,7 @@ use serde::Serialize;
 use serde::ser::{SerializeStruct, Serializer};
 
 use self::asked::{Asked, aim, figure, row};
-pub use self::elsewhere::Elsewhere;
+pub use self::elsewhere::{Elsewhere, SearchedElsewhere};
 use self::improvements::Improvements;
 pub use self::joint::scenario;
 pub use self::joint_choice::{ChosenSettings, JointChoice, WithSettings};
@@ -250,7 +250,9 @@ pub fn search(
     }
     report::keep_smaller(&mut rows);
     for (row, (seen, setting)) in rows.iter_mut().zip(improvements.into_iter().zip(&settings)) {
-        row.elsewhere = Elsewhere::of(context, scenario, setting, row);
+        let asked = Asked { context, scenario, setting, keys, earlier: &[], seen: &seen };
+        let elsewhere = Elsewhere::of(context, scenario, setting, row);
+        row.elsewhere = elsewhere.map(|one| one.searched(&asked));
         row.tell_cost(&seen);
         row.history = seen.history();
     }
