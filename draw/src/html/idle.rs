@@ -17,33 +17,24 @@ pub struct Idle<'a> {
 }
 
 /// The use of time of a stage of average idleness.
-#[derive(Clone)]
-pub struct Key {
+#[derive(Clone, Serialize)]
+pub struct Key<C = Cause> {
     /// The name of the activity.
     pub name: String,
-    /// Why, where it waits for one cause.
-    pub cause: Option<Cause>,
+    /// Why, where it waits for one cause; for the script, the cause's place among those of the page.
+    pub cause: Option<C>,
     /// How long, in words.
     pub time: String,
     /// Which part of the step, in words.
     pub share: String,
 }
 
-/// The same for the script.
-#[derive(Serialize)]
-struct KeyData {
-    name: String,
-    /// Its place among the causes of the page.
-    cause: Option<usize>,
-    time: String,
-    share: String,
-}
-
-impl KeyData {
-    fn of(key: &Key, causes: &[Cause]) -> Self {
-        let Key { name, cause, time, share } = key.clone();
+impl Key {
+    /// The same for the script of a page with those `causes`.
+    fn among(&self, causes: &[Cause]) -> Key<usize> {
+        let Self { name, cause, time, share } = self.clone();
         let cause = cause.and_then(|cause| causes.iter().position(|one| *one == cause));
-        Self { name, cause, time, share }
+        Key { name, cause, time, share }
     }
 }
 
@@ -92,7 +83,7 @@ pub(super) struct IdleData {
     first: Vec<usize>,
     /// By stage, the gaps that are owed to anything, packed.
     gaps: Vec<String>,
-    keys: Vec<KeyData>,
+    keys: Vec<Key<usize>>,
 }
 
 impl IdleData {
@@ -112,7 +103,7 @@ impl IdleData {
                 .map(|(spans, gaps)| (spans.len() + 1).saturating_sub(gaps.len()))
                 .collect(),
             gaps: gaps.stages.iter().map(|gaps| pack::gaps(gaps, causes)).collect(),
-            keys: idle.keys.iter().map(|key| KeyData::of(key, causes)).collect(),
+            keys: idle.keys.iter().map(|key| key.among(causes)).collect(),
         }
     }
 
