@@ -3,11 +3,12 @@
 use std::fmt::Write;
 
 use question::format;
+use serde::{Serialize, Serializer};
 
 use super::line::Timer;
 
 /// A change of the run.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Alarm {
     /// The iteration at which it was seen.
     pub iteration: u64,
@@ -16,6 +17,7 @@ pub struct Alarm {
     /// The step now, in seconds.
     pub now: f64,
     /// The samples of its global batch, if the log says them.
+    #[serde(skip)]
     pub batch: Option<u64>,
     /// Why.
     pub cause: Cause,
@@ -56,11 +58,9 @@ pub struct Change {
     pub now: Timer,
 }
 
-impl Cause {
-    /// Its name in JSON.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
+impl Serialize for Cause {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(match self {
             Self::Steady => "steady",
             Self::Batch { .. } => "batch",
             Self::Straggler(_) => "straggler",
@@ -70,7 +70,7 @@ impl Cause {
             Self::Other(_) => "other",
             Self::Unknown => "unknown",
             Self::Back => "back",
-        }
+        })
     }
 }
 

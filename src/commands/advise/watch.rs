@@ -73,10 +73,8 @@ fn said(
 ) -> Result<(), Error> {
     #[derive(Serialize)]
     struct Json<'a> {
-        iteration: u64,
-        before: f64,
-        now: f64,
-        cause: &'static str,
+        #[serde(flatten)]
+        alarm: &'a Alarm,
         words: &'a str,
     }
     let mut words = alarm.words();
@@ -85,16 +83,9 @@ fn said(
     {
         words = format!("{words}; {more}");
     }
-    let Alarm { iteration, before, now, cause, .. } = alarm;
     match json {
         true => {
-            let line = Json {
-                iteration: *iteration,
-                before: *before,
-                now: *now,
-                cause: cause.name(),
-                words: &words,
-            };
+            let line = Json { alarm, words: &words };
             serde_json::to_writer(&mut *out, &line).map_err(std::io::Error::from)?;
             writeln!(out)?;
         }
