@@ -6,6 +6,8 @@ use sim::monte_carlo::{MonteCarlo, Percentile, Summary};
 
 use question::format;
 
+use crate::outcome::Figures;
+
 /// The figures of a step without noise.
 #[derive(Serialize)]
 pub struct NoiseFree {
@@ -30,21 +32,19 @@ impl From<&Metrics> for NoiseFree {
 #[derive(Serialize)]
 pub struct Distributions {
     replicas: u64,
-    span_ns: Distribution<u64>,
-    makespan_ns: Distribution<u64>,
-    bubble_rate: Distribution<f64>,
-    bubble_rate_makespan: Distribution<f64>,
+    #[serde(flatten)]
+    figures: Figures<Distribution<u64>, Distribution<f64>>,
 }
 
 impl From<&MonteCarlo> for Distributions {
     fn from(all: &MonteCarlo) -> Self {
-        Self {
-            replicas: all.replicas,
+        let figures = Figures {
             span_ns: all.span.into(),
             makespan_ns: all.makespan.into(),
             bubble_rate: all.bubble_rate.into(),
             bubble_rate_makespan: all.bubble_rate_makespan.into(),
-        }
+        };
+        Self { replicas: all.replicas, figures }
     }
 }
 

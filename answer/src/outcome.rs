@@ -20,6 +20,26 @@ use crate::hardware::{self, Report};
 use crate::noise::{Distributions, NoiseFree};
 use crate::{pairs, streams};
 
+/// The span and the makespan of a step in nanoseconds, and its bubble rate over each, or what stands for these.
+#[derive(Serialize)]
+pub struct Figures<T = u64, R = f64> {
+    pub(crate) span_ns: T,
+    pub(crate) makespan_ns: T,
+    pub(crate) bubble_rate: R,
+    pub(crate) bubble_rate_makespan: R,
+}
+
+impl From<&Metrics> for Figures {
+    fn from(metrics: &Metrics) -> Self {
+        Self {
+            span_ns: metrics.span().0,
+            makespan_ns: metrics.makespan().0,
+            bubble_rate: metrics.bubble_rate(),
+            bubble_rate_makespan: metrics.bubble_rate_makespan(),
+        }
+    }
+}
+
 /// A case and its result.
 pub struct Outcome {
     /// The case that was simulated.

@@ -9,6 +9,7 @@ use super::passes::{Passes, Spread};
 use super::split::{Share, TimelinePart};
 use super::waits::Wait;
 use super::{Comparison, seconds};
+use crate::outcome::Figures;
 use crate::timelines::Recorded;
 use measured::accuracy;
 use question::format;
@@ -257,22 +258,15 @@ struct Json<'a> {
 
 #[derive(Serialize)]
 struct Sum {
-    span_ns: u64,
-    makespan_ns: u64,
-    bubble_rate: f64,
-    bubble_rate_makespan: f64,
+    #[serde(flatten)]
+    figures: Figures,
     busy_ns: Vec<u64>,
 }
 
 impl From<&Metrics> for Sum {
     fn from(metrics: &Metrics) -> Self {
-        Self {
-            span_ns: metrics.span().0,
-            makespan_ns: metrics.makespan().0,
-            bubble_rate: metrics.bubble_rate(),
-            bubble_rate_makespan: metrics.bubble_rate_makespan(),
-            busy_ns: metrics.stages.iter().map(|stage| stage.busy.0).collect(),
-        }
+        let busy_ns = metrics.stages.iter().map(|stage| stage.busy.0).collect();
+        Self { figures: metrics.into(), busy_ns }
     }
 }
 

@@ -9,7 +9,7 @@ use super::copies::{self, ActivationPeaks};
 use super::host_overheads;
 use super::job::Published;
 use answer::outcome;
-use answer::outcome::Outcome;
+use answer::outcome::{Figures, Outcome};
 use answer::timelines::{Recorded, median};
 use draw::text;
 use measured::accuracy;
@@ -319,27 +319,8 @@ pub struct Json<'a> {
     simulated: outcome::OutcomeJson<'a>,
     /// Prediction by the number of stages busy at each moment; absent unless that was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
-    simulated_by_busy_stages: Option<ByBusyStages>,
+    simulated_by_busy_stages: Option<Figures>,
     measured: Measured<'a>,
-}
-
-#[derive(Serialize)]
-struct ByBusyStages {
-    span_ns: u64,
-    makespan_ns: u64,
-    bubble_rate: f64,
-    bubble_rate_makespan: f64,
-}
-
-impl From<&Metrics> for ByBusyStages {
-    fn from(metrics: &Metrics) -> Self {
-        Self {
-            span_ns: metrics.span().0,
-            makespan_ns: metrics.makespan().0,
-            bubble_rate: metrics.bubble_rate(),
-            bubble_rate_makespan: metrics.bubble_rate_makespan(),
-        }
-    }
 }
 
 #[derive(Serialize)]
