@@ -185,9 +185,9 @@ fn read_model(model: &Spanned<ModelDocument>) -> Result<ModelShape, ProfileError
 
 fn read_part(part: PartDocument, half_width: f64) -> Result<Part, ProfileError> {
     Ok(Part {
+        footprint: part.footprint.into(),
         forward: read_quantity(part.forward, half_width)?,
         backward_input: read_quantity(part.backward_input, half_width)?,
         backward_weight: read_quantity(part.backward_weight, half_width)?,
-        footprint: part.footprint.into(),
     })
 }

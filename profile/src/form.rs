@@ -1,11 +1,12 @@
 //! The tables of a profile's file, as TOML spells them.
 
 use pipeline::{Bytes, Footprint};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use toml::Spanned;
 
 use crate::limits::{MAX_BYTES, MAX_NANOS};
-use crate::profile::Machine;
+use crate::link::Message;
+use crate::profile::{Machine, Optimizer, Part};
 use crate::shape::ModelShape;
 
 #[derive(Serialize, Deserialize)]
@@ -35,21 +36,9 @@ pub(crate) struct ModelDocument {
     pub(crate) element: String,
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) struct PartDocument {
-    pub(crate) footprint: FootprintDocument,
-    pub(crate) forward: Spanned<QuantityDocument>,
-    pub(crate) backward_input: Spanned<QuantityDocument>,
-    pub(crate) backward_weight: Spanned<QuantityDocument>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct OptimizerDocument {
-    pub(crate) parameters: Spanned<u64>,
-    pub(crate) step: Spanned<QuantityDocument>,
-}
+pub(crate) type PartDocument = Part<Spanned<QuantityDocument>, FootprintDocument>;
+pub(crate) type OptimizerDocument = Optimizer<Spanned<QuantityDocument>, Spanned<u64>>;
+pub(crate) type MessageDocument = Message<Spanned<QuantityDocument>, Spanned<u64>>;
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -84,15 +73,6 @@ pub(crate) struct LinkDocument {
     pub(crate) message: Vec<MessageDocument>,
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) struct MessageDocument {
-    pub(crate) bytes: Size,
-    pub(crate) pairs: Spanned<u64>,
-    pub(crate) both_ways: bool,
-    pub(crate) time: Spanned<QuantityDocument>,
-}
-
 /// A time in nanoseconds that a clock can show.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq)]
 #[serde(try_from = "i64")]
@@ -125,12 +105,15 @@ impl TryFrom<i64> for Size {
     }
 }
 
+/// Reads bytes as [`Size`] does.
+pub(crate) fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    Size::deserialize(deserializer).map(|size| size.0)
+}
+
 /// Bytes in a file, as [`Size`] reads them.
 pub(crate) mod size {
     use pipeline::Bytes;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    use super::Size;
+    use serde::{Deserializer, Serializer};
 
     pub(crate) fn serialize<S: Serializer>(
         bytes: &Bytes,
@@ -142,7 +125,7 @@ pub(crate) mod size {
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         deserializer: D,
     ) -> Result<Bytes, D::Error> {
-        Size::deserialize(deserializer).map(|size| Bytes(size.0))
+        super::bytes(deserializer).map(Bytes)
     }
 }
 

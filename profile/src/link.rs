@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::fit::Fit;
 use crate::quantity::Quantity;
 
@@ -75,17 +77,19 @@ impl LinkKind {
     }
 }
 
-/// Messages of one size.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Message {
+/// Messages of one size; in a file their time and their number of pairs have forms of their own.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, expecting = "struct MessageDocument")]
+pub struct Message<T = Quantity, N = u64> {
     /// The size.
+    #[serde(deserialize_with = "crate::form::bytes")]
     pub bytes: u64,
     /// Number of pairs of ends that sent at the same time.
-    pub pairs: u64,
+    pub pairs: N,
     /// Whether both ends of each pair sent at the same time.
     pub both_ways: bool,
     /// The time one way.
-    pub time: Quantity,
+    pub time: T,
 }
 
 /// The times measured over links of one kind.

@@ -61,25 +61,28 @@ pub struct Machine {
 }
 
 /// A part of the model. What of it the executor does in a pass is measured there, be it nothing.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Part {
-    /// F for one microbatch.
-    pub forward: Quantity,
-    /// B.
-    pub backward_input: Quantity,
-    /// W.
-    pub backward_weight: Quantity,
+/// In a file its times and its footprint have forms of their own.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, expecting = "struct PartDocument")]
+pub struct Part<T = Quantity, F = Footprint> {
     /// The activations that it holds of one microbatch.
-    pub footprint: Footprint,
+    pub footprint: F,
+    /// F for one microbatch.
+    pub forward: T,
+    /// B.
+    pub backward_input: T,
+    /// W.
+    pub backward_weight: T,
 }
 
-/// A step of the optimizer.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Optimizer {
+/// A step of the optimizer; in a file its time and its number have forms of their own.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "struct OptimizerDocument")]
+pub struct Optimizer<T = Quantity, N = u64> {
     /// Number of parameters.
-    pub parameters: u64,
+    pub parameters: N,
     /// The time for all of them.
-    pub step: Quantity,
+    pub step: T,
 }
 
 impl Optimizer {

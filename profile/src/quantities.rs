@@ -5,7 +5,7 @@ use std::ops::Range;
 use toml::Spanned;
 
 use crate::error::{ProfileError, fail, unplaced};
-use crate::form::{LinkDocument, MessageDocument, QuantityDocument, Size, Time};
+use crate::form::{LinkDocument, MessageDocument, QuantityDocument, Time};
 use crate::limits::MAX_SAMPLES;
 use crate::link::{Link, LinkKind, Message};
 use crate::quantity::Quantity;
@@ -75,8 +75,8 @@ pub(crate) fn read_link(link: LinkDocument, half_width: f64) -> Result<Link, Pro
         if !(1..=1 << 16).contains(&pairs) {
             return fail(message.pairs.span(), format!("{pairs} pairs: from 1 to 65536"));
         }
-        let (bytes, both_ways) = (message.bytes.0, message.both_ways);
-        Ok(Message { bytes, pairs, both_ways, time: read_quantity(message.time, half_width)? })
+        let MessageDocument { bytes, both_ways, time, .. } = message;
+        Ok(Message { bytes, pairs, both_ways, time: read_quantity(time, half_width)? })
     };
     let messages = link.message.into_iter().map(message).collect::<Result<Vec<_>, _>>()?;
     let read = Link { kind, messages };
@@ -95,7 +95,7 @@ pub(crate) fn read_link(link: LinkDocument, half_width: f64) -> Result<Link, Pro
 pub(crate) fn write_link(link: &Link, half_width: f64) -> LinkDocument {
     let fit = link.fit();
     let message = |one: &Message| MessageDocument {
-        bytes: Size(one.bytes),
+        bytes: one.bytes,
         pairs: unplaced(one.pairs),
         both_ways: one.both_ways,
         time: write_quantity(&one.time, half_width),
