@@ -20,7 +20,7 @@ pub(crate) fn of(streams: &mut Streams<'_>, span: &Span) -> Vec<Piece> {
 
 /// The same of the `segments` of a slot, those of each stream in time.
 pub(crate) fn pieces(segments: &[SegmentSpan]) -> Vec<Piece> {
-    let on = |stream| segments.iter().filter(move |one| one.stream == stream);
+    let on = |stream| segments.iter().filter(move |one| one.segment.stream == stream);
     let mut pieces = Vec::new();
     let mut computing = on(Stream::Compute).peekable();
     for segment in on(Stream::Communication) {
@@ -79,7 +79,7 @@ mod tests {
             };
             assert_eq!((sum(true), sum(false)), (times.hidden(), times.exposed));
             assert!(pieces.windows(2).all(|two| two[0].end <= two[1].start));
-            let all = segments.iter().filter(|one| one.stream == Stream::Communication);
+            let all = segments.iter().filter(|one| one.segment.stream == Stream::Communication);
             assert_eq!(all.map(|one| hidden(&pieces, one)).sum::<Nanos>(), times.hidden());
         }
     }

@@ -123,12 +123,13 @@ fn write_segments(out: &mut dyn Write, threads: &mut Threads<'_>, event: &Event)
         if one.end <= one.start {
             continue;
         }
-        let thread = match one.stream {
+        let thread = match one.segment.stream {
             Stream::Compute => stage,
             Stream::Communication => communication,
         };
         let (start, duration) = (micros(one.start), micros(one.end - one.start));
-        let (name, part, stream) = (&one.name, one.part.letter(), one.stream.name());
+        let (name, stream) = (&one.segment.name, one.segment.stream.name());
+        let part = one.part.letter();
         let layer = one.layer.map(|layer| format!(",\"layer\":{layer}")).unwrap_or_default();
         write!(
             out,

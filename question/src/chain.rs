@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use pipeline::overlap::{Part, SegmentName, Stream};
-use pipeline::{Bytes, Nanos};
+use pipeline::overlap::{Contention, Part, Segment, SegmentName, Stream};
 use serde::Deserialize;
 
 use crate::diagnostic::Diagnostic;
@@ -22,10 +21,8 @@ pub(crate) struct Row {
     /// Its layer, from 0 in model order.
     pub(crate) layer: u32,
     pub(crate) part: Part,
-    pub(crate) name: SegmentName,
-    pub(crate) stream: Stream,
-    pub(crate) time: Nanos,
-    pub(crate) bytes: Option<Bytes>,
+    /// As it was measured, under no contention.
+    pub(crate) segment: Segment,
 }
 
 /// A row as it is written.
@@ -82,5 +79,6 @@ fn row(written: Written) -> Result<Row, String> {
         "" => None,
         text => Some(text.parse().map_err(|error| format!("{error}"))?),
     };
-    Ok(Row { layer, part, name, stream, time, bytes })
+    let segment = Segment { name, stream, time, bytes, contention: Contention::NONE };
+    Ok(Row { layer, part, segment })
 }

@@ -62,9 +62,9 @@ impl StreamTimes {
 
     /// Of a slot that takes `busy`, by its composition.
     fn of(composition: &Composition, busy: Nanos) -> Self {
-        let on = |stream| composition.spans.iter().filter(move |span| span.stream == stream);
+        let on = |stream| composition.spans.iter().filter(move |one| one.segment.stream == stream);
         let length = |span: &SegmentSpan| span.end - span.start;
-        let work: Nanos = on(Stream::Compute).map(|span| span.time).sum();
+        let work: Nanos = on(Stream::Compute).map(|span| span.segment.time).sum();
         let exposed = composition.exposed.min(busy);
         Self {
             busy,

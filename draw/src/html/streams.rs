@@ -52,9 +52,9 @@ impl StreamsData {
         let end = streams.slot(slot).busy;
         let segments = streams.segments(&Span { slot, start: Nanos(0), end });
         let pieces = lanes::pieces(&segments);
-        let on = segments.iter().filter(|one| one.stream == Stream::Communication);
+        let on = segments.iter().filter(|one| one.segment.stream == Stream::Communication);
         let rows = on.filter(|one| one.end > one.start).map(|one| {
-            let name = one.name.as_str();
+            let name = one.segment.name.as_str();
             let known = self.names.iter().position(|other| other == name);
             let name = known.unwrap_or_else(|| {
                 self.names.push(name.to_owned());

@@ -10,25 +10,19 @@ use super::chain::{Chain, Layer};
 use super::execution::{Execution, Item, Pace, Program, TICKS};
 use super::interleaving::{Interleaving, Place, published};
 use super::rule::{Rule, Weights};
-use super::segment::{Part, Segment, SegmentName, Stream};
+use super::segment::{Part, Segment, Stream};
 use crate::fault::Fault;
-use crate::units::{Bytes, Nanos};
+use crate::units::Nanos;
 
 /// A segment of a slot, and when it runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SegmentSpan {
-    /// The segment's name.
-    pub name: SegmentName,
+    /// The segment.
+    pub segment: Segment,
     /// Forward, backward for the input, or for the weights.
     pub part: Part,
     /// Layer of its chunk, from 0; none for a segment before or after the layers.
     pub layer: Option<u32>,
-    /// Its stream.
-    pub stream: Stream,
-    /// How long it takes alone.
-    pub time: Nanos,
-    /// The bytes that it moves over the wires of a cluster, if it does.
-    pub bytes: Option<Bytes>,
     /// From the start of the slot.
     pub start: Nanos,
     /// From the start of the slot.
@@ -251,25 +245,15 @@ pub(super) fn composition(
     let spans = order.iter().map(|&item| {
         let Item { segment, part, layer, .. } = &items.all[item];
         let [start, end] = times[item].map(|ticks| Nanos(nanos(ticks)));
-        let Segment { name, stream, time, bytes, .. } = segment;
-        let (name, stream) = (name.clone(), *stream);
-        SegmentSpan {
-            name,
-            part: *part,
-            layer: *layer,
-            stream,
-            time: *time,
-            bytes: *bytes,
-            start,
-            end,
-        }
+        let segment = (*segment).clone();
+        SegmentSpan { segment, part: *part, layer: *layer, start, end }
     });
     let spans: Vec<SegmentSpan> = spans.collect();
-    let sum: u64 = spans.iter().map(|span| span.time.0).sum();
+    let sum: u64 = spans.iter().map(|span| span.segment.time.0).sum();
     // Rounding up may not make a pair longer than its passes one after the other.
     let duration = spans.iter().map(|span| span.end.0).max().unwrap_or(0).min(sum);
     let busy = |stream| {
-        let on = spans.iter().filter(move |span| span.stream == stream);
+        let on = spans.iter().filter(move |span| span.segment.stream == stream);
         on.map(|span| span.end.0 - span.start.0).sum::<u64>()
     };
     let computing = busy(Stream::Compute).min(duration);

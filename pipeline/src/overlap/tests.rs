@@ -149,9 +149,9 @@ fn two(up: &[Layer], down: &[Layer], rule: Rule) -> Arc<Composition> {
 fn check_spans(one: &Composition) {
     for stream in Stream::ALL {
         let mut end = Nanos(0);
-        for span in one.spans.iter().filter(|span| span.stream == stream) {
+        for span in one.spans.iter().filter(|span| span.segment.stream == stream) {
             assert!(span.start >= end, "two at once on a stream");
-            assert!(span.end >= span.start && span.end - span.start >= span.time);
+            assert!(span.end >= span.start && span.end - span.start >= span.segment.time);
             end = span.end;
         }
     }

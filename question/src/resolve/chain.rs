@@ -278,17 +278,19 @@ impl Maker<'_> {
                 (self.on_wires(key, bytes)?, Some(bytes))
             }
         };
-        Ok(self.made(Segment { bytes, ..Segment::compute(one.name.clone(), time) }, one.stream))
+        let stream = one.stream;
+        Ok(self.made(Segment { bytes, stream, ..Segment::compute(one.name.clone(), time) }))
     }
 
-    fn made(&self, segment: Segment, stream: Stream) -> Segment {
-        let contention = match stream {
+    /// `segment` under the contention of its stream.
+    fn made(&self, segment: Segment) -> Segment {
+        let contention = match segment.stream {
             Stream::Compute => Contention::NONE,
             Stream::Communication => {
                 self.keys.contention.map_or(Contention::NONE, |key| key.contention())
             }
         };
-        Segment { stream, ..segment }.under(contention)
+        segment.under(contention)
     }
 
     fn on_wires(&self, key: &'static str, bytes: Bytes) -> Result<Nanos, Wrong> {
@@ -300,48 +302,47 @@ impl Maker<'_> {
         Ok(time(bytes))
     }
 
-    /// The bytes of `row` and its time, which is at least that of its bytes where there are wires.
-    fn of_row(&self, row: &Row) -> Result<(Option<Bytes>, Nanos), Wrong> {
-        let time = row.time.part(1, self.segments);
-        let Some(bytes) = row.bytes.filter(|_| row.stream == Stream::Communication) else {
-            return Ok((None, time));
-        };
-        if bytes > MOST_BYTES {
-            let message = format!("{} moves {bytes}: at most {MOST_BYTES}", row.name);
+    /// `one` as it was measured, which takes at least the time of its bytes where there are wires.
+    fn of_file(&self, one: &Segment) -> Result<Segment, Wrong> {
+        let bytes = one.bytes.filter(|_| one.stream == Stream::Communication);
+        if let Some(bytes) = bytes.filter(|&bytes| bytes > MOST_BYTES) {
+            let message = format!("{} moves {bytes}: at most {MOST_BYTES}", one.name);
             return Err(("chain-file", message));
         }
-        let bytes = Bytes(bytes.0.div_ceil(self.segments));
-        Ok((Some(bytes), self.wires.map_or(time, |on_wires| time.max(on_wires(bytes)))))
+        let bytes = bytes.map(|all| Bytes(all.0.div_ceil(self.segments)));
+        let least = self.wires.zip(bytes).map(|(on_wires, bytes)| on_wires(bytes));
+        let time = one.time.part(1, self.segments).max(least.unwrap_or_default());
+        Ok(self.made(Segment { time, bytes, ..one.clone() }))
     }
 
     /// The layers of a file of segments.
     fn measured(&self, rows: &[Row]) -> Result<Vec<Layer>, Wrong> {
         let mut layers: BTreeMap<u32, Layer> = BTreeMap::new();
         let wrong = |row: &Row, what: &str| {
-            let (layer, part) = (row.layer, row.part.letter());
-            Err(("chain-file", format!("{}{part} of layer {layer} {what}", row.name)))
+            let Row { layer, part, segment } = row;
+            let (name, part) = (&segment.name, part.letter());
+            Err(("chain-file", format!("{name}{part} of layer {layer} {what}")))
         };
         let (passes, weights): (Vec<&Row>, Vec<&Row>) =
             rows.iter().partition(|row| row.part != Part::W);
         for row in passes {
             let layer = layers.entry(row.layer).or_default();
             let all = if row.part == Part::F { &mut layer.forward } else { &mut layer.backward };
-            if all.iter().any(|one| one.name == row.name) {
+            if all.iter().any(|one| one.name == row.segment.name) {
                 return wrong(row, "is there twice");
             }
-            let (bytes, time) = self.of_row(row)?;
-            let segment = Segment { bytes, ..Segment::compute(row.name.clone(), time) };
-            all.push(self.made(segment, row.stream));
+            all.push(self.of_file(&row.segment)?);
         }
         for row in weights {
             let layer = layers.entry(row.layer).or_default();
-            let Some(behind) = layer.backward.iter().position(|one| one.name == row.name) else {
+            let Segment { name, stream, time, .. } = &row.segment;
+            let Some(behind) = layer.backward.iter().position(|one| one.name == *name) else {
                 return wrong(row, "follows no segment of B of that name");
             };
-            if row.stream != Stream::Compute {
+            if *stream != Stream::Compute {
                 return wrong(row, "is not on the compute stream");
             }
-            let segment = Segment::compute(row.name.clone(), row.time.part(1, self.segments));
+            let segment = Segment::compute(name.clone(), time.part(1, self.segments));
             layer.weight.push(WeightSegment { segment, behind });
         }
         let count = layers.len();

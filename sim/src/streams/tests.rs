@@ -171,7 +171,7 @@ proptest! {
             prop_assert!(!segments.is_empty());
             for stream in Stream::ALL {
                 let mut free = span.start;
-                for one in segments.iter().filter(|one| one.stream == stream) {
+                for one in segments.iter().filter(|one| one.segment.stream == stream) {
                     prop_assert!(free <= one.start && one.start <= one.end && one.end <= span.end);
                     free = one.end;
                 }
