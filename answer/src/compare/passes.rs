@@ -3,15 +3,19 @@
 use std::collections::BTreeMap;
 
 use pipeline::{Nanos, Slot, Step};
+use serde::Serialize;
 
 /// How long things took: the median and the middle nine tenths.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Debug)]
 pub struct Spread {
     /// One in twenty took less.
+    #[serde(rename = "p5_ns", with = "pipeline::nanoseconds")]
     pub p5: Nanos,
     /// Half took less.
+    #[serde(rename = "median_ns", with = "pipeline::nanoseconds")]
     pub median: Nanos,
     /// One in twenty took longer.
+    #[serde(rename = "p95_ns", with = "pipeline::nanoseconds")]
     pub p95: Nanos,
 }
 
@@ -28,9 +32,10 @@ impl Spread {
 }
 
 /// The slots of one kind in one chunk.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct Passes {
     /// Kind and chunk, `F1`; of a pair both, `F1&BW0`.
+    #[serde(rename = "pass")]
     pub what: String,
     /// Which stage runs them.
     pub stage: usize,

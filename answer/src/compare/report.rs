@@ -251,7 +251,7 @@ struct Json<'a> {
     /// Largest of the errors of span and makespan, as a share of the measured.
     error: f64,
     /// Measured less predicted; the parts add up to `all`.
-    difference: Vec<JsonShare>,
+    difference: Vec<JsonShare<'a>>,
     passes: Vec<JsonPasses<'a>>,
     waits: Vec<JsonWait>,
 }
@@ -271,42 +271,17 @@ impl From<&Metrics> for Sum {
 }
 
 #[derive(Serialize)]
-struct JsonShare {
+struct JsonShare<'a> {
     part: &'static str,
-    span_ns: i64,
-    makespan_ns: i64,
-    idle_ns: i64,
-    bubble_rate: f64,
-}
-
-impl JsonShare {
-    const fn of(part: &'static str, share: &Share) -> Self {
-        let Share { span, makespan, idle, bubble_rate } = *share;
-        Self { part, span_ns: span, makespan_ns: makespan, idle_ns: idle, bubble_rate }
-    }
+    #[serde(flatten)]
+    share: &'a Share,
 }
 
 #[derive(Serialize)]
 struct JsonPasses<'a> {
-    pass: &'a str,
-    stage: usize,
-    count: usize,
-    predicted: JsonSpread,
-    measured: JsonSpread,
+    #[serde(flatten)]
+    passes: &'a Passes,
     error: f64,
-}
-
-#[derive(Serialize)]
-struct JsonSpread {
-    p5_ns: u64,
-    median_ns: u64,
-    p95_ns: u64,
-}
-
-impl From<Spread> for JsonSpread {
-    fn from(Spread { p5, median, p95 }: Spread) -> Self {
-        Self { p5_ns: p5.0, median_ns: median.0, p95_ns: p95.0 }
-    }
 }
 
 #[derive(Serialize)]
@@ -327,11 +302,7 @@ impl Serialize for Comparison<'_> {
 impl<'a> From<&'a Comparison<'a>> for Json<'a> {
     fn from(comparison: &'a Comparison<'a>) -> Self {
         let passes = comparison.passes.iter().map(|one| JsonPasses {
-            pass: &one.what,
-            stage: one.stage,
-            count: one.count,
-            predicted: one.predicted.into(),
-            measured: one.measured.into(),
+            passes: one,
             error: accuracy::error(seconds(one.predicted.median), seconds(one.measured.median)),
         });
         let waits = comparison.waits.iter().map(|wait| JsonWait {
@@ -351,7 +322,7 @@ impl<'a> From<&'a Comparison<'a>> for Json<'a> {
             measured_step: comparison.chosen[1],
             measured_steps: comparison.steps.iter().map(Sum::from).collect(),
             error: comparison.error(),
-            difference: parts.map(|(part, share)| JsonShare::of(part, share)).collect(),
+            difference: parts.map(|(part, share)| JsonShare { part, share }).collect(),
             passes: passes.collect(),
             waits: waits.collect(),
         }

@@ -8,6 +8,7 @@
 use pipeline::{
     Hops, Kind, Metrics, Nanos, Pass, Placement, Schedule, Shape, Slot, Step, Timeline, Value,
 };
+use serde::Serialize;
 use sim::contention::interpolated;
 use sim::timed::{self, Timing};
 
@@ -225,13 +226,16 @@ fn by_busy_stages(alone: &Makeup, beside: &Step, measured: &Step) -> Vec<u64> {
 }
 
 /// One part of the difference: measured less predicted.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Serialize, Debug)]
 pub struct Share {
     /// Nanoseconds of the longest span of a stage.
+    #[serde(rename = "span_ns")]
     pub span: i64,
     /// Nanoseconds of the makespan.
+    #[serde(rename = "makespan_ns")]
     pub makespan: i64,
     /// Nanoseconds of idle time over all stages, within the longest span.
+    #[serde(rename = "idle_ns")]
     pub idle: i64,
     pub bubble_rate: f64,
 }
