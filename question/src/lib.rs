@@ -33,6 +33,7 @@
 //! ```
 
 pub mod built_in;
+pub mod cell;
 pub mod chain;
 pub mod diagnostic;
 pub mod encoder;
@@ -52,6 +53,7 @@ pub mod memory;
 pub mod nearest;
 pub mod noise;
 pub mod notes;
+pub mod object;
 pub mod python_json;
 pub mod questions;
 pub mod quote;

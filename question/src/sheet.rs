@@ -30,21 +30,43 @@ pub enum Block {
 impl Sheet {
     /// A sheet of one table.
     #[must_use]
-    pub fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Self {
-        Self::default().and_table(header, rows)
+    pub fn table(
+        header: impl IntoIterator<Item = impl ToString>,
+        rows: impl IntoIterator<Item = Vec<String>>,
+    ) -> Self {
+        let header = header.into_iter().map(|name| name.to_string()).collect();
+        let rows = rows.into_iter().collect();
+        Self { blocks: vec![Block::Table { header, rows, best: Vec::new() }] }
     }
 
     /// This sheet with a table below.
     #[must_use]
     pub fn and_table(
-        mut self,
-        header: &[&str],
+        self,
+        header: impl IntoIterator<Item = impl ToString>,
         rows: impl IntoIterator<Item = Vec<String>>,
     ) -> Self {
-        let header = header.iter().map(|&name| name.to_owned()).collect();
-        let rows = rows.into_iter().collect();
-        self.blocks.push(Block::Table { header, rows, best: Vec::new() });
-        self
+        self.and(Self::table(header, rows))
+    }
+
+    /// The heading of each column of its first table, and the rows.
+    #[must_use]
+    pub fn into_rows(self) -> (Vec<String>, Vec<Vec<String>>) {
+        let mut tables = self.blocks.into_iter().filter_map(|block| match block {
+            Block::Table { header, rows, .. } => Some((header, rows)),
+            Block::Headline(_) | Block::Text(_) => None,
+        });
+        tables.next().unwrap_or_default()
+    }
+
+    /// Its first table with the columns at `places` alone.
+    #[must_use]
+    pub fn columns(self, places: &[usize]) -> Self {
+        let (header, rows) = self.into_rows();
+        let of = |row: &Vec<String>| -> Vec<String> {
+            places.iter().filter_map(|&at| row.get(at).cloned()).collect()
+        };
+        Self::table(of(&header), rows.iter().map(of))
     }
 
     /// This sheet below `headline`, if it says anything.
