@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use question::sheet::Sheet;
+use question::table;
 use serde::Serialize;
 
 use super::error_bar::scores;
@@ -72,17 +73,10 @@ impl Coverage {
         }
     }
 
-    fn cells(&self) -> Vec<String> {
+    /// The same without those that are set apart.
+    fn plain(&self) -> Self {
         let plain = self.held.iter().filter(|(apart, _)| apart.is_none());
-        let plain = Self::of("", plain.cloned().collect());
-        vec![
-            self.source.clone(),
-            self.configurations.to_string(),
-            share(self.covered, self.configurations),
-            format!("{:.0} %", 100.0 * self.half_width),
-            (self.configurations - plain.configurations).to_string(),
-            share(plain.covered, plain.configurations),
-        ]
+        Self::of("", plain.cloned().collect())
     }
 }
 
@@ -151,17 +145,26 @@ pub fn sheet(sets: &[ValidatedSet]) -> Sheet {
     let together = all.iter().flat_map(|one| one.held.clone()).collect();
     let together = Coverage::of("all", together);
     let reasons = all.iter().flat_map(|of| of.apart.iter().map(move |one| (&of.source, one)));
-    let reasons = reasons.map(|(source, one)| {
-        let SetApart { reason, configurations, covered } = one;
-        let inside = covered.map_or("-".to_owned(), |covered| share(covered, *configurations));
-        vec![format!("{source}: {reason}"), configurations.to_string(), inside]
-    });
-    let inside = "in the interval";
-    let [of_source, without] = ["source left out", "without those set apart"];
-    let head = [of_source, "configurations", inside, "half its width", "set apart", without];
-    let reasons = Sheet::table(&["set apart", "configurations", inside], reasons).under_a_gap();
-    let sources = all.iter().copied().chain([&together]).map(Coverage::cells);
-    Sheet::table(&head, sources).and(reasons).under_a_gap()
+    let reasons = table!(
+        (source, one) = reasons,
+        "set apart" = format!("{source}: {}", one.reason),
+        "configurations" = one.configurations,
+        "in the interval" = one.covered.map(|covered| share(covered, one.configurations)),
+    );
+    of_sources(all.iter().copied().chain([&together])).and(reasons.under_a_gap()).under_a_gap()
+}
+
+/// A line for each source.
+fn of_sources<'a>(all: impl Iterator<Item = &'a Coverage>) -> Sheet {
+    table!(
+        (one, plain) = all.map(|one| (one, one.plain())),
+        "source left out" = one.source,
+        "configurations" = one.configurations,
+        "in the interval" = share(one.covered, one.configurations),
+        "half its width" = format!("{:.0} %", 100.0 * one.half_width),
+        "set apart" = one.configurations - plain.configurations,
+        "without those set apart" = share(plain.covered, plain.configurations),
+    )
 }
 
 #[cfg(test)]
@@ -217,7 +220,8 @@ mod tests {
             (apart("not predicted (unknown)"), None),
         ];
         let one = Coverage::of("own", held);
-        assert_eq!(one.cells(), ["own", "3", "2 of 3, 67 %", "20 %", "2", "1 of 1, 100 %"]);
+        let (_, rows) = of_sources([&one].into_iter()).into_rows();
+        assert_eq!(rows, [["own", "3", "2 of 3, 67 %", "20 %", "2", "1 of 1, 100 %"]]);
         let told: Vec<_> = one.apart.iter().map(|one| (one.configurations, one.covered)).collect();
         assert_eq!(told, [(1, None), (2, Some(1))]);
     }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use question::format;
 use question::sheet::Sheet;
+use question::{format, table};
 
 use super::set_errors::SetErrors;
 use super::{Row, Validated, ValidatedSet, coverage, sets};
@@ -46,38 +46,32 @@ fn predictions(one: &ValidatedSet) -> Sheet {
         rows.truncate(WORST);
         head += &format!("the {WORST} worst of {all} rows:\n");
     }
-    let cells = rows.iter().map(|row| {
-        let Row { run, quantity, measured, predicted, error, .. } = row;
-        let [measured, predicted] = [measured, predicted].map(|number| format!("{number:.3}"));
-        let apart = if row.apart.is_some() { ", set apart" } else { "" };
-        let run = format!("{run}{apart}");
-        vec![run, (*quantity).into(), measured, predicted, format::signed_percent(*error)]
-    });
-    let header = ["run", "quantity", "measured", "predicted", "error"];
-    Sheet::default().and_text(head).and_table(&header, cells).and_text("\n")
+    let table = table!(
+        row = rows,
+        "run" = format!("{}{}", row.run, if row.apart.is_some() { ", set apart" } else { "" }),
+        "quantity" = row.quantity,
+        "measured" = format!("{:.3}", row.measured),
+        "predicted" = format!("{:.3}", row.predicted),
+        "error" = format::signed_percent(row.error),
+    );
+    Sheet::default().and_text(head).and(table).and_text("\n")
 }
 
 fn bars(sets: &[ValidatedSet]) -> Sheet {
     let bars = sets.iter().flat_map(|one| one.bars.iter().map(move |bar| (one.set, bar)));
-    let cells = bars.map(|(set, bar)| {
-        let percent = |share: Option<f64>| share.map_or_else(|| "-".to_owned(), format::percent);
-        vec![
-            set.to_owned(),
-            bar.quantity.to_owned(),
-            bar.rows.to_string(),
-            format::percent(bar.mean),
-            percent(bar.allowed_mean),
-            percent(bar.p90),
-            percent(bar.allowed_p90),
-            format::percent(bar.max),
-            percent(bar.allowed_max),
-            if bar.holds { "yes" } else { "NO" }.to_owned(),
-        ]
-    });
-    let header = [
-        "set", "quantity", "rows", "mean", "allowed", "90 %", "allowed", "max", "allowed", "holds",
-    ];
-    Sheet::table(&header, cells)
+    table!(
+        (set, bar) = bars,
+        "set" = set,
+        "quantity" = bar.quantity,
+        "rows" = bar.rows,
+        "mean" = format::percent(bar.mean),
+        "allowed" = bar.allowed_mean.map(format::percent),
+        "90 %" = bar.p90.map(format::percent),
+        "allowed" = bar.allowed_p90.map(format::percent),
+        "max" = format::percent(bar.max),
+        "allowed" = bar.allowed_max.map(format::percent),
+        "holds" = if bar.holds { "yes" } else { "NO" },
+    )
 }
 
 /// The error bar of each kind, from `sets`.

@@ -3,7 +3,8 @@
 
 use plan::Orders;
 use plan::fit::{assign_folds, groups};
-use question::{Diagnostic, format};
+use question::sheet::Sheet;
+use question::{Diagnostic, format, table};
 
 use super::constants::in_use;
 use super::predict::predicted;
@@ -102,16 +103,6 @@ impl<'a> Tried<'a> {
 }
 
 impl OwnNetwork {
-    /// The columns of [`OwnNetwork::lines`].
-    pub(super) const COLUMNS: [&'static str; 6] = [
-        "ccl-bench, dense, Megatron-LM",
-        "measured (s)",
-        "machine's file",
-        "ring held out",
-        "ring and shared-ring held out",
-        "error",
-    ];
-
     /// The study of those of `runs` that are steps of dense models with Megatron-LM in ccl-bench.
     pub(super) fn of(runs: &[Run]) -> Result<Self, Diagnostic> {
         let is_own = |run: &&Run| {
@@ -165,13 +156,15 @@ impl OwnNetwork {
     }
 
     /// A line for each run.
-    pub(super) fn lines(&self) -> Vec<Vec<String>> {
-        let line = |row: &OwnRow| {
-            let seconds = [row.measured, row.built_in, row.by_ring, row.by_both];
-            let seconds = seconds.map(|seconds| format!("{seconds:.3}"));
-            let error = format::signed_percent(row.by_both / row.measured - 1.0);
-            [row.name.clone()].into_iter().chain(seconds).chain([error]).collect()
-        };
-        self.rows.iter().map(line).collect()
+    pub(super) fn table(&self) -> Sheet {
+        table!(
+            row = &self.rows,
+            "ccl-bench, dense, Megatron-LM" = row.name,
+            "measured (s)" = format!("{:.3}", row.measured),
+            "machine's file" = format!("{:.3}", row.built_in),
+            "ring held out" = format!("{:.3}", row.by_ring),
+            "ring and shared-ring held out" = format!("{:.3}", row.by_both),
+            "error" = format::signed_percent(row.by_both / row.measured - 1.0),
+        )
     }
 }

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use question::format;
 use question::sheet::Sheet;
+use question::{format, table};
 
 use super::Today;
-use super::figures::{Errors, Figures};
-use super::own_network::OwnNetwork;
+use super::figures::Errors;
 
 const HELD_OUT: &str = "\
 Held out: in ten folds by configuration, never by row, every step is predicted with constants that were
@@ -19,63 +18,49 @@ const CALIBRATED: &str = "\
 After calibration: each step is predicted once for each other layout of the same model, machine and number
 format, on a machine that is calibrated by this layout alone; blind, with constants fitted without the model.";
 
-/// The columns of the table of calibrated errors: means of absolute errors.
-const BY_SOURCE: [&str; 4] = ["other layouts, step", "pairs", "blind", "calibrated"];
-
 /// The errors by kind of row, the constants, the rows set apart with the reasons, and the claims of
 /// other planners.
 pub(super) fn sheet(today: &Today) -> Sheet {
-    let figures = today.figures.iter().map(|one| {
-        let Figures { name, configurations, in_sample, held_out, with_apart, floor } = one;
-        let percents = |errors: &Errors| {
-            let percents = [errors.mean, errors.p90, errors.max].map(format::percent);
-            if errors.rows == 0 { "-".to_owned() } else { percents.join(", ") }
-        };
-        vec![
-            (*name).to_owned(),
-            in_sample.rows.to_string(),
-            configurations.to_string(),
-            percents(in_sample),
-            percents(held_out),
-            with_apart.rows.to_string(),
-            percents(with_apart),
-            format::percent(floor.mean),
-        ]
-    });
-    let kinds = [
-        "today's runs, step",
-        "rows",
-        "configurations",
-        "in sample: mean, 90 %, max",
-        "held out: mean, 90 %, max",
-        "with those set apart",
-        "in sample: mean, 90 %, max",
-        "floor",
-    ];
-    let constants = today.constants.iter().map(|one| {
-        let numbers = [one.prior, one.in_use, one.fitted].map(significant);
-        let [prior, in_use, fitted] = numbers;
-        vec![one.name.to_owned(), prior, in_use, fitted, format::signed_percent(one.moved())]
-    });
-    let header = ["constant", "drawn to", "in use", "fitted to all", "moved"];
-    let text = format!("\n{HELD_OUT}\n\n{}\n", set_apart(today));
-    let sheet = Sheet::default().and_text("\n").and_table(&kinds, figures);
-    let sheet = sheet.and_text(text).and_table(&header, constants);
-    let sheet =
-        sheet.and_text(format!("\n{CALIBRATED}\n\n")).and_table(&BY_SOURCE, by_source(today));
-    let network = &today.own_network;
-    sheet
-        .and_text(format!("\n{}\n\n", network.in_words()))
-        .and_table(&OwnNetwork::COLUMNS, network.lines())
-}
-
-/// The lines of the table of calibrated errors.
-fn by_source(today: &Today) -> Vec<Vec<String>> {
-    let line = |(source, [blind, calibrated], pairs): &(&str, [f64; 2], usize)| {
-        let errors = [*blind, *calibrated].map(format::percent);
-        [(*source).to_owned(), pairs.to_string()].into_iter().chain(errors).collect()
+    let percents = |errors: &Errors| {
+        let percents = [errors.mean, errors.p90, errors.max].map(format::percent);
+        (errors.rows > 0).then(|| percents.join(", "))
     };
-    today.by_source.iter().map(line).collect()
+    let kinds = table!(
+        one = &today.figures,
+        "today's runs, step" = one.name,
+        "rows" = one.in_sample.rows,
+        "configurations" = one.configurations,
+        "in sample: mean, 90 %, max" = percents(&one.in_sample),
+        "held out: mean, 90 %, max" = percents(&one.held_out),
+        "with those set apart" = one.with_apart.rows,
+        "in sample: mean, 90 %, max" = percents(&one.with_apart),
+        "floor" = format::percent(one.floor.mean),
+    );
+    let constants = table!(
+        one = &today.constants,
+        "constant" = one.name,
+        "drawn to" = significant(one.prior),
+        "in use" = significant(one.in_use),
+        "fitted to all" = significant(one.fitted),
+        "moved" = format::signed_percent(one.moved()),
+    );
+    // Means of absolute errors.
+    let by_source = table!(
+        (source, [blind, calibrated], pairs) = &today.by_source,
+        "other layouts, step" = source,
+        "pairs" = pairs,
+        "blind" = format::percent(*blind),
+        "calibrated" = format::percent(*calibrated),
+    );
+    let network = &today.own_network;
+    kinds
+        .under_a_gap()
+        .and_text(format!("\n{HELD_OUT}\n\n{}\n", set_apart(today)))
+        .and(constants)
+        .and_text(format!("\n{CALIBRATED}\n\n"))
+        .and(by_source)
+        .and_text(format!("\n{}\n\n", network.in_words()))
+        .and(network.table())
 }
 
 fn significant(value: f64) -> String {
