@@ -1,13 +1,13 @@
 //! Data-parallel training: packing and communication side by side.
 
 use fsdp::{Buffers, Communication, Method, PullLimit, Tally, Way};
-use pipeline::Bytes;
+use pipeline::{Bytes, Nanos};
 use serde::Serialize;
 
 use question::fsdp::{FsdpKeys, FsdpSetting};
 use question::host::{Context, announce_estimate};
 use question::sheet::Sheet;
-use question::{Diagnostic, format};
+use question::{Diagnostic, format, table};
 
 /// The way that speed-ups are relative to.
 pub const BASELINE: Way =
@@ -86,20 +86,6 @@ impl FsdpRow {
             buffers_per_server_bytes: buffers.map(|buffers| buffers.per_server.0),
         }
     }
-
-    fn cells(&self) -> Vec<String> {
-        vec![
-            format!("{}, {}", self.method, self.communication),
-            self.devices.to_string(),
-            self.minibatch_size.to_string(),
-            self.max_tokens.to_string(),
-            format!("{:.2}", self.microbatches_per_device),
-            format::time(pipeline::Nanos(self.step_ns)),
-            format::time(pipeline::Nanos(self.idle_ns)),
-            format::percent(self.bubble_rate),
-            format!("{:.3}", self.speedup),
-        ]
-    }
 }
 
 /// Name of the bottleneck of pulls.
@@ -132,18 +118,6 @@ const CAUSES: [(&str, &str); 4] = [
 fn approximate(number: u128) -> f64 {
     number as f64
 }
-
-const HEADER: [&str; 9] = [
-    "packing, communication",
-    "devices",
-    "minibatch",
-    "max tokens",
-    "microbatches",
-    "step",
-    "idle",
-    "bubble",
-    "speed-up",
-];
 
 /// Keys as they follow from a model and a machine, where they are not given.
 #[derive(Serialize, Clone, Debug)]
@@ -208,9 +182,20 @@ impl crate::Tabular for FsdpAnswer {
     }
 
     fn sheet(&self) -> Sheet {
-        let table = Sheet::table(&HEADER, self.results.iter().map(FsdpRow::cells))
-            .with_best(best(&self.results).map(|(at, _)| at))
-            .headed(&self.headline);
+        let table = table!(
+            row = &self.results,
+            "packing, communication" = format!("{}, {}", row.method, row.communication),
+            "devices" = row.devices,
+            "minibatch" = row.minibatch_size,
+            "max tokens" = row.max_tokens,
+            "microbatches" = format!("{:.2}", row.microbatches_per_device),
+            "step" = Nanos(row.step_ns),
+            "idle" = Nanos(row.idle_ns),
+            "bubble" = format::percent(row.bubble_rate),
+            "speed-up" = format!("{:.3}", row.speedup),
+        );
+        let best = best(&self.results).map(|(at, _)| at);
+        let table = table.with_best(best).headed(&self.headline);
         let table = match &self.of_model {
             Some(of_model) => table.and_text(of_model.in_words()),
             None => table,

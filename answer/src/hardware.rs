@@ -1,12 +1,12 @@
 //! The report of a run on hardware, for tables and files.
 
-use pipeline::{Bytes, Nanos};
+use pipeline::Nanos;
 use serde::Serialize;
 use sim::engine::Run;
 use sim::occupancy::{Occupancy, Peak};
 
-use question::format;
 use question::hardware::Hardware;
+use question::{format, object};
 
 /// A run, and its use of the hardware.
 pub struct Report {
@@ -70,7 +70,7 @@ impl Report {
         self.carried[wire] as f64 / (bandwidth * end)
     }
 
-    /// A line of the table of [`HEADER`], without the name of the schedule.
+    /// The step, the busiest wire, the fullest device, when and where that is, and whether memory overflows, in words.
     pub fn row(&self, hardware: &Hardware) -> [String; 5] {
         let name = |wire: usize| hardware.cluster.wires()[wire].name.clone();
         let wire = self.busiest(hardware).map_or("-".to_owned(), |(wire, used)| {
@@ -89,94 +89,45 @@ impl Report {
     }
 
     /// The same for machines.
-    pub fn json(&self, hardware: &Hardware) -> HardwareJson {
+    pub fn json(&self, hardware: &Hardware) -> impl Serialize + use<> {
         let wires = (0..self.carried.len()).filter(|&wire| self.carried[wire] > 0);
-        let wire = |wire: usize| WireJson {
-            name: hardware.cluster.wires()[wire].name.clone(),
-            bytes: self.carried[wire],
-            used: self.used(hardware, wire),
-        };
-        HardwareJson {
-            step_ns: self.step_time.0,
-            steps: hardware.steps,
-            devices: hardware.seats.devices().to_vec(),
-            wires: wires.map(wire).collect(),
-            memory: self.occupancy.peaks.iter().map(MemoryJson::from).collect(),
-            out_of_memory: self.out_of_memory().map(MemoryJson::from),
-        }
-    }
-}
-
-/// The columns of [`Report::row`].
-pub const HEADER: [&str; 5] = ["step", "busiest wire", "peak memory", "on, at", "out of memory"];
-
-/// A run on hardware.
-#[derive(Serialize)]
-pub struct HardwareJson {
-    /// The time per step, with everything between two steps.
-    step_ns: u64,
-    steps: u32,
-    /// The device of each stage.
-    devices: Vec<usize>,
-    wires: Vec<WireJson>,
-    memory: Vec<MemoryJson>,
-    out_of_memory: Option<MemoryJson>,
-}
-
-#[derive(Serialize)]
-struct WireJson {
-    name: String,
-    bytes: u64,
-    /// Share of its bandwidth.
-    used: f64,
-}
-
-#[derive(Serialize)]
-struct MemoryJson {
-    device: usize,
-    peak_bytes: u64,
-    at_ns: u64,
-    resident_bytes: u64,
-    buffer_bytes: u64,
-    activations: Vec<HeldJson>,
-    /// The bytes of activations that are on the host.
-    on_host_bytes: u64,
-    overflow: Option<OverflowJson>,
-}
-
-#[derive(Serialize)]
-struct HeldJson {
-    stage: usize,
-    /// The last pass on the activation, as in the text form.
-    pass: String,
-    bytes: u64,
-}
-
-#[derive(Serialize)]
-struct OverflowJson {
-    at_ns: u64,
-    by_bytes: u64,
-}
-
-impl From<&Peak> for MemoryJson {
-    fn from(peak: &Peak) -> Self {
-        let held = peak.activations.iter().map(|held| HeldJson {
-            stage: held.stage,
-            pass: held.pass.to_string(),
-            bytes: held.bytes.0,
+        let wires = wires.map(|wire| {
+            object!(
+                name = hardware.cluster.wires()[wire].name.clone(),
+                bytes = self.carried[wire],
+                // Share of its bandwidth.
+                used = self.used(hardware, wire),
+            )
         });
-        let (Nanos(at_ns), Bytes(peak_bytes)) = (peak.at, peak.bytes);
-        let overflow =
-            peak.overflow.map(|over| OverflowJson { at_ns: over.at.0, by_bytes: over.by.0 });
-        Self {
-            device: peak.device,
-            peak_bytes,
-            at_ns,
-            resident_bytes: peak.resident.0,
-            buffer_bytes: peak.buffers.0,
-            activations: held.collect(),
-            on_host_bytes: peak.on_host.0,
-            overflow,
-        }
+        object!(
+            // The time per step, with everything between two steps.
+            step_ns = self.step_time.0,
+            steps = hardware.steps,
+            // The device of each stage.
+            devices = hardware.seats.devices().to_vec(),
+            [wires] = wires,
+            [memory] = self.occupancy.peaks.iter().map(memory),
+            out_of_memory = self.out_of_memory().map(memory),
+        )
     }
+}
+
+/// The fullest moment of a device, for machines.
+fn memory(peak: &Peak) -> impl Serialize + use<> {
+    let held = peak.activations.iter().map(|held| {
+        // The last pass on the activation, as in the text form.
+        object!(stage = held.stage, pass = held.pass.to_string(), bytes = held.bytes.0)
+    });
+    let overflow = peak.overflow.map(|over| object!(at_ns = over.at.0, by_bytes = over.by.0));
+    object!(
+        device = peak.device,
+        peak_bytes = peak.bytes.0,
+        at_ns = peak.at.0,
+        resident_bytes = peak.resident.0,
+        buffer_bytes = peak.buffers.0,
+        [activations] = held,
+        // The bytes of activations that are on the host.
+        on_host_bytes = peak.on_host.0,
+        overflow = overflow,
+    )
 }

@@ -4,19 +4,20 @@ use std::borrow::Cow;
 
 use pipeline::{Bytes, Limits, Memory, Metrics, Order, Timeline};
 use serde::Serialize;
+use serde_json::Value;
 use sim::engine::Run;
 use sim::monte_carlo::MonteCarlo;
 use sim::occupancy::Curve;
 use sim::streams::StreamTimes;
 use sim::{Details, EngineRuns, HostCopy, Kept, Replay, Simulation, SimulationError, Study};
 
-use cases::{Case, Split, SplitJson};
-use question::Diagnostic;
+use cases::{Case, Split};
+use question::{Diagnostic, object};
 
 use crate::explain::{Explanation, report as why};
 use crate::front::Standing;
 use crate::gathered::Gathered;
-use crate::hardware::{self, Report};
+use crate::hardware::Report;
 use crate::noise::{Distributions, NoiseFree};
 use crate::{pairs, streams};
 
@@ -195,58 +196,77 @@ impl Outcome {
     }
 
     /// The result as JSON, with the keys that machines rely on.
-    pub fn json(&self) -> OutcomeJson<'_> {
-        self.json_of(&self.metrics)
+    pub fn json(&self) -> impl Serialize {
+        self.json_of(&self.metrics, None)
     }
 
-    /// The same with other times of the stages, such as measured ones.
-    pub fn json_of(&self, metrics: &Metrics) -> OutcomeJson<'_> {
+    /// The same with other times of the stages, such as measured ones, and with other `peaks` of their activations, if
+    /// these are given.
+    pub fn json_of<'a>(
+        &'a self,
+        metrics: &Metrics,
+        peaks: Option<&[Bytes]>,
+    ) -> impl Serialize + use<'a> {
         let shape = self.case.schedule.shape();
         let sizes = self.case.has_footprints;
-        let peak = || self.memory.peak.iter().map(|bytes| bytes.0).collect();
-        OutcomeJson {
-            setting: self.case.setting.as_deref(),
-            schedule: &self.case.name,
-            stages: shape.stages(),
-            microbatches: self.case.microbatches(),
-            segments: Some(self.case.problem.segments()).filter(|&segments| segments > 1),
-            chunks: shape.chunks_per_stage(),
-            asynchronous: self.is_asynchronous(),
-            measured_updates: self.case.steady.map(|steady| steady.measured),
-            bubble_rate: metrics.bubble_rate(),
-            bubble_rate_makespan: metrics.bubble_rate_makespan(),
-            span_ns: metrics.span().0,
-            makespan_ns: metrics.makespan().0,
-            work_ns: metrics.work().0,
-            busy_ns: metrics.stages.iter().map(|stage| stage.busy.0).collect(),
-            compute_utilisation: self.compute_utilisation(),
-            communication_hidden: self.streams.as_ref().map(|_| self.communication_hidden()),
-            pairs: pairs::of(&self.case).map(|kinds| kinds.iter().map(Into::into).collect()),
-            peak_activation_bytes: sizes.then(peak),
-            peak_in_flight: &self.in_flight,
-            memory_limit_bytes: self.case.limits.as_ref().filter(|_| sizes).map(LimitsJson::from),
-            host_copies: self.case.schedule.copies().map(|copies| HostCopiesJson {
-                activations: copies.count(),
-                part: f64::from(copies.part().per_mille()) / 1000.0,
-            }),
-            gathered_parameters: Gathered::of(&self.case),
-            fits: self.fits(),
-            on_front: self.standing.map(Standing::is_on_front),
-            backward_split: self.case.split.map(Split::json),
-            noise_free: self.noise_free.as_ref().map(NoiseFree::from),
-            monte_carlo: self.monte_carlo.as_ref().map(Distributions::from),
-            explain: self.explanation.as_ref().map(why::ExplanationJson::from),
-            hardware: self.report.as_ref().zip(self.case.hardware.as_ref()).map(|(r, h)| r.json(h)),
-        }
+        let peaks = peaks.or(sizes.then_some(&self.memory.peak));
+        let copies = self.case.schedule.copies().map(|copies| {
+            object!(
+                // How many activations of chunks and microbatches, over all stages, and the part of each.
+                activations = copies.count(),
+                part = f64::from(copies.part().per_mille()) / 1000.0,
+            )
+        });
+        let hardware = self.report.as_ref().zip(self.case.hardware.as_ref());
+        object!(
+            some(setting) = self.case.setting.as_deref(),
+            schedule = &self.case.name,
+            stages = shape.stages(),
+            microbatches = self.case.microbatches(),
+            // Into how many each microbatch is cut, if it is: passes and peaks in flight count these.
+            some(segments) = Some(self.case.problem.segments()).filter(|&segments| segments > 1),
+            chunks = shape.chunks_per_stage(),
+            // Whether it trains with stale weights, and is not compared with others.
+            asynchronous = self.is_asynchronous(),
+            // How many updates in the steady state of a run the times are the mean of.
+            some(measured_updates) = self.case.steady.map(|steady| steady.measured),
+            // (span - work) / span, and (makespan - work) / makespan.
+            bubble_rate = metrics.bubble_rate(),
+            bubble_rate_makespan = metrics.bubble_rate_makespan(),
+            span_ns = metrics.span().0,
+            makespan_ns = metrics.makespan().0,
+            // Busy time of the average stage.
+            work_ns = metrics.work().0,
+            [busy_ns] = metrics.stages.iter().map(|stage| stage.busy.0),
+            // Where passes are chains of segments; hidden is null where there is no communication.
+            some(compute_utilisation) = self.compute_utilisation(),
+            some(communication_hidden) = self.streams.as_ref().map(|_| self.communication_hidden()),
+            some(pairs) = pairs::of(&self.case)
+                .map(|kinds| kinds.iter().map(pairs::json).collect::<Vec<_>>()),
+            // Null where no footprints were given.
+            peak_activation_bytes =
+                peaks.map(|all| all.iter().map(|bytes| bytes.0).collect::<Vec<_>>()),
+            peak_in_flight = &self.in_flight,
+            memory_limit_bytes = self.case.limits.as_ref().filter(|_| sizes).map(limit),
+            // How B and W were split, unless they were given apart.
+            some(backward_split) = self.case.split.map(Split::json),
+            some(host_copies) = copies,
+            some(gathered_parameters) = Gathered::of(&self.case),
+            // Null without a limit.
+            fits = self.fits(),
+            some(on_front) = self.standing.map(Standing::is_on_front),
+            some(noise_free) = self.noise_free.as_ref().map(NoiseFree::from),
+            some(monte_carlo) = self.monte_carlo.as_ref().map(Distributions::from),
+            some(explain) = self.explanation.as_ref().map(why::json),
+            some(hardware) = hardware.map(|(report, hardware)| report.json(hardware)),
+        )
     }
 }
 
-impl OutcomeJson<'_> {
-    /// The same with other peaks of activations, in bytes by stage, such as measured ones.
-    #[must_use]
-    pub fn with_peaks(self, peaks: Vec<u64>) -> Self {
-        Self { peak_activation_bytes: Some(peaks), ..self }
-    }
+/// A memory limit: one number, or one per stage where they differ.
+fn limit(limits: &Limits) -> Value {
+    let by_stage = || limits.by_stage().iter().map(|limit| limit.0).collect();
+    limits.same().map_or_else(by_stage, |limit| limit.0.into())
 }
 
 /// The title of a drawing.
@@ -312,95 +332,4 @@ pub fn memory_curves<'a>(outcome: &'a Outcome, run: &Run) -> Result<Cow<'a, [Cur
             Ok(occupancy.map_or(Cow::Borrowed(&[]), |all| Cow::Owned(all.curves)))
         }
     }
-}
-
-/// A memory limit: one number, or one per stage where they differ.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum LimitsJson {
-    Same(u64),
-    ByStage(Vec<u64>),
-}
-
-impl From<&Limits> for LimitsJson {
-    fn from(limits: &Limits) -> Self {
-        match limits.same() {
-            Some(limit) => Self::Same(limit.0),
-            None => Self::ByStage(limits.by_stage().iter().map(|limit| limit.0).collect()),
-        }
-    }
-}
-
-/// The activations copied to the host between forward and backward.
-#[derive(Serialize)]
-struct HostCopiesJson {
-    /// How many activations of chunks and microbatches, over all stages.
-    activations: usize,
-    /// The part of each.
-    part: f64,
-}
-
-/// One element of `results`.
-#[derive(Serialize)]
-pub struct OutcomeJson<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    setting: Option<&'a str>,
-    schedule: &'a str,
-    stages: usize,
-    microbatches: u32,
-    /// Into how many each microbatch is cut, if it is: passes and peaks in flight count these.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    segments: Option<u32>,
-    chunks: u16,
-    /// Whether it trains with stale weights, and is not compared with others.
-    asynchronous: bool,
-    /// How many updates in the steady state of a run the times are the mean of, where the pipeline
-    /// never flushes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    measured_updates: Option<u32>,
-    /// (span - work) / span.
-    bubble_rate: f64,
-    /// (makespan - work) / makespan.
-    bubble_rate_makespan: f64,
-    span_ns: u64,
-    makespan_ns: u64,
-    /// Busy time of the average stage.
-    work_ns: u64,
-    busy_ns: Vec<u64>,
-    /// Share of the span in which the compute stream of an average stage runs; absent, as the next two,
-    /// unless passes are chains of segments.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    compute_utilisation: Option<f64>,
-    /// Share of the communication of segments beside compute; null where there is none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    communication_hidden: Option<Option<f64>>,
-    /// Durations of the kinds of pairs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pairs: Option<Vec<pairs::PairJson>>,
-    /// Null where no footprints were given.
-    peak_activation_bytes: Option<Vec<u64>>,
-    peak_in_flight: &'a [u32],
-    memory_limit_bytes: Option<LimitsJson>,
-    /// How B and W were split; absent unless they were given together.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    backward_split: Option<SplitJson>,
-    /// Absent where nothing goes to the host.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    host_copies: Option<HostCopiesJson>,
-    /// Absent where replicas divide nothing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    gathered_parameters: Option<Gathered>,
-    /// Null without a limit.
-    fits: Option<bool>,
-    /// On the Pareto front of bubble rate against peak memory; absent where it was not asked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    on_front: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    noise_free: Option<NoiseFree>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    monte_carlo: Option<Distributions>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    explain: Option<why::ExplanationJson>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hardware: Option<hardware::HardwareJson>,
 }

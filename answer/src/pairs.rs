@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pipeline::overlap::Composition;
 use pipeline::{Kind, Nanos, Slot};
+use question::object;
 use serde::Serialize;
 
 use cases::Case;
@@ -98,38 +99,23 @@ fn ranges(numbers: &BTreeSet<u16>) -> String {
     runs.into_iter().map(text).collect::<Vec<_>>().join(" ")
 }
 
-/// An element of `pairs`.
-#[derive(Serialize)]
-pub(crate) struct PairJson {
-    /// The chunks whose forwards are in such pairs; empty of a backward alone.
-    forward_chunks: BTreeSet<u16>,
-    backward_chunks: BTreeSet<u16>,
-    /// `B` or `BW`.
-    backward: &'static str,
-    /// How many there are in a step.
-    count: u64,
-    duration_ns: u64,
-    /// The passes one after the other.
-    apart_ns: u64,
-    /// How long only the communication stream runs.
-    exposed_ns: u64,
-    /// Lower bound over all orders of the segments: the longer stream or chain.
-    bound_ns: u64,
-}
-
-impl From<&PairKind> for PairJson {
-    fn from(kind: &PairKind) -> Self {
-        Self {
-            forward_chunks: kind.forward.clone(),
-            backward_chunks: kind.backward.clone(),
-            backward: if kind.is_whole { "BW" } else { "B" },
-            count: kind.count,
-            duration_ns: kind.composition.duration.0,
-            apart_ns: kind.apart.0,
-            exposed_ns: kind.composition.exposed.0,
-            bound_ns: kind.composition.bound.0,
-        }
-    }
+/// An element of `pairs`, for machines.
+pub(crate) fn json(kind: &PairKind) -> impl Serialize + use<> {
+    object!(
+        // The chunks whose forwards are in such pairs; empty of a backward alone.
+        forward_chunks = kind.forward.clone(),
+        backward_chunks = kind.backward.clone(),
+        backward = if kind.is_whole { "BW" } else { "B" },
+        // How many there are in a step.
+        count = kind.count,
+        duration_ns = kind.composition.duration.0,
+        // The passes one after the other.
+        apart_ns = kind.apart.0,
+        // How long only the communication stream runs.
+        exposed_ns = kind.composition.exposed.0,
+        // Lower bound over all orders of the segments: the longer stream or chain.
+        bound_ns = kind.composition.bound.0,
+    )
 }
 
 #[cfg(test)]

@@ -16,9 +16,9 @@ use question::host::{Context, announce_estimate};
 use question::rl::RlKeys;
 use question::sheet::Sheet;
 use question::values::packing::PlacementKey;
-use question::{Diagnostic, format};
+use question::{Diagnostic, format, table};
 
-use crate::plan::tables::unmeasured_step;
+use crate::plan::doubts::unmeasured_step;
 
 use self::calibrated::Calibrated;
 use self::levers::Lever;
@@ -326,16 +326,14 @@ impl crate::Tabular for RlAnswer {
     }
 
     fn sheet(&self) -> Sheet {
-        let time = |nanos: u64| format::rounded_time(Nanos(nanos));
-        let phase = |row: &PhaseRow| {
-            vec![row.phase.to_owned(), time(row.time_ns), format::percent(row.share)]
-        };
-        let step = vec!["step".to_owned(), time(self.step_ns), format::percent(1.0)];
-        let phases = self.phases.iter().map(phase).chain([step]);
-        let sheet = Sheet::table(&["phase", "time", "of the step"], phases)
-            .and_text("\n")
-            .and_text(self.confidence())
-            .and_text(self.in_words());
+        let phases = self.phases.iter().map(|row| (row.phase, row.time_ns, row.share));
+        let phases = table!(
+            (phase, time, share) = phases.chain([("step", self.step_ns, 1.0)]),
+            "phase" = phase,
+            "time" = format::rounded_time(Nanos(time)),
+            "of the step" = format::percent(share),
+        );
+        let sheet = phases.and_text("\n").and_text(self.confidence()).and_text(self.in_words());
         let sheet = match &self.log {
             None => sheet,
             Some(log) => sheet.and_text("\n").and(log.sheet()),

@@ -10,9 +10,8 @@ use question::diagnostic::Fault;
 use question::host::announce_estimate;
 use question::scenario::{Scenario, Setting};
 use question::simulate::Sort;
-use question::{Context, Diagnostic, Warnings};
-use serde::Serialize;
-use serde::ser::{SerializeStruct, Serializer};
+use question::{Context, Diagnostic, Warnings, object};
+use serde::{Serialize, Serializer};
 use sim::{Details, Replay};
 
 use crate::explain::Explanation;
@@ -39,19 +38,13 @@ pub struct Answers {
 
 impl Serialize for Answers {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let refused = self.all || !self.refused.is_empty();
-        let fields = 2 + usize::from(refused) + usize::from(self.interrupted);
-        let mut object = serializer.serialize_struct("Answers", fields)?;
-        object.serialize_field("headline", &self.headline())?;
-        let results: Vec<_> = self.outcomes.iter().map(Outcome::json).collect();
-        object.serialize_field("results", &results)?;
-        if refused {
-            object.serialize_field("refused", &self.refused)?;
-        }
-        if self.interrupted {
-            object.serialize_field("interrupted", &true)?;
-        }
-        object.end()
+        object!(
+            headline = self.headline(),
+            [results] = self.outcomes.iter().map(Outcome::json),
+            some(refused) = (self.all || !self.refused.is_empty()).then_some(&self.refused),
+            some(interrupted) = self.interrupted.then_some(true),
+        )
+        .serialize(serializer)
     }
 }
 

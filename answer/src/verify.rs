@@ -7,7 +7,7 @@ use pipeline::Nanos;
 use question::format::{percent, size};
 use question::kinds::{self, InputKind};
 use question::sheet::Sheet;
-use question::{Context, Diagnostic};
+use question::{Context, Diagnostic, object};
 use serde::{Serialize, Serializer};
 
 /// The result of checking a certificate: all of it holds, or something in it does not.
@@ -40,12 +40,13 @@ impl VerifyAnswer {
 
 impl Serialize for VerifyAnswer {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Json {
-            headline: self.headline(),
-            holds: self.holds(),
-            refused: self.0.as_ref().err().map(ToString::to_string),
-            found: self.0.as_ref().ok().map(Found::from),
-        }
+        object!(
+            headline = self.headline(),
+            holds = self.holds(),
+            // Why it does not.
+            some(refused) = self.0.as_ref().err().map(ToString::to_string),
+            flat(found) = self.0.as_ref().ok().map(found),
+        )
         .serialize(serializer)
     }
 }
@@ -64,59 +65,29 @@ pub fn verify(context: &Context<'_>, path: &Path) -> Result<VerifyAnswer, Diagno
     }
 }
 
-#[derive(Serialize)]
-struct Json {
-    headline: String,
-    holds: bool,
-    /// Why it does not.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    refused: Option<String>,
-    #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    found: Option<Found>,
-}
-
-#[derive(Serialize)]
-struct Found {
-    passes: usize,
-    objective: &'static str,
-    cost_ns: u64,
-    bound_ns: u64,
-    gap_ns: u64,
-    optimal: bool,
-    argument: &'static str,
-    stages: Vec<usize>,
-    /// Pairs of passes that a branching log tries both ways.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    branches: Option<usize>,
-    /// Starts that windows of the first microbatches raise.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    raised_starts: Option<usize>,
-    peak_bytes: Vec<u64>,
-    /// The backwards of the orders that the bound is about: `split`, or `split or whole`.
-    backwards: &'static str,
-}
-
-impl From<&Verdict> for Found {
-    fn from(verified: &Verdict) -> Self {
-        let Verdict { passes, peaks, objective, cost, bound, argument, .. } = verified;
-        Self {
-            passes: *passes,
-            objective: objective.name(),
-            cost_ns: cost.0,
-            bound_ns: bound.0,
-            gap_ns: verified.gap().0,
-            optimal: verified.is_optimal(),
-            argument: argument.name(),
-            stages: argument.stages(),
-            branches: verified.branches,
-            raised_starts: (verified.heads > 0).then_some(verified.heads),
-            peak_bytes: peaks.iter().map(|peak| peak.0).collect(),
-            backwards: match verified.backwards {
-                Backwards::Split => "split",
-                Backwards::SplitOrWhole => "split or whole",
-            },
-        }
-    }
+/// What was checked, for machines.
+fn found(verified: &Verdict) -> impl Serialize + use<> {
+    let Verdict { passes, peaks, objective, cost, bound, argument, .. } = verified;
+    object!(
+        passes = *passes,
+        objective = objective.name(),
+        cost_ns = cost.0,
+        bound_ns = bound.0,
+        gap_ns = verified.gap().0,
+        optimal = verified.is_optimal(),
+        argument = argument.name(),
+        stages = argument.stages(),
+        // Pairs of passes that a branching log tries both ways.
+        some(branches) = verified.branches,
+        // Starts that windows of the first microbatches raise.
+        some(raised_starts) = (verified.heads > 0).then_some(verified.heads),
+        [peak_bytes] = peaks.iter().map(|peak| peak.0),
+        // The backwards of the orders that the bound is about.
+        backwards = match verified.backwards {
+            Backwards::Split => "split",
+            Backwards::SplitOrWhole => "split or whole",
+        },
+    )
 }
 
 fn text(verified: &Verdict) -> String {

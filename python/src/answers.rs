@@ -175,10 +175,10 @@ impl Outcome {
             let work: Box<dyn Work> = context.host().begin(0, "runs for explanations");
             let explanation = Explanation::of(context, outcome, false, &*work)?;
             let sheet = report::sheet(&outcome::title(outcome), &explanation);
-            Ok((report::ExplanationJson::from(&explanation), sheet))
+            Ok((serde_json::to_string_pretty(&report::json(&explanation)), sheet))
         })?;
         let (json, sheet) = answered.answer;
-        let json = serde_json::to_string_pretty(&json).map_err(unwritable)?;
+        let json = json.map_err(unwritable)?;
         Ok(Why { json, sheet, interrupted: answered.interrupted })
     }
 

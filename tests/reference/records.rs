@@ -28,11 +28,9 @@ pub fn of(which: &str) -> Result<String, String> {
 }
 
 fn all(found: &RecordTable) -> String {
-    let rows = found.records.iter().map(|row| {
-        let mut cells = row.cells();
-        let name = code(&cells[0]);
-        cells[0] = format!("[{name}](../../results/records/{}.toml)", row.name);
-        cells
-    });
-    table(&RecordTable::HEADER, rows)
+    let (header, mut rows) = found.sheet().into_rows();
+    for (cells, row) in rows.iter_mut().zip(&found.records) {
+        cells[0] = format!("[{}](../../results/records/{}.toml)", code(&cells[0]), row.name);
+    }
+    table(&header.iter().map(String::as_str).collect::<Vec<_>>(), rows)
 }

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use answer::plan::{self as planner, Against, Planned, export, tables};
+use answer::plan::{self as planner, Against, doubts, export, tables};
 use draw::pictures;
 use measured::memory_error;
-use question::{Context, Diagnostic};
+use question::{Context, Diagnostic, object};
 use serde::{Deserialize, Serialize};
 
 use crate::text::text;
@@ -20,37 +20,9 @@ pub(crate) struct Request {
     against: Option<String>,
 }
 
-/// The plans.
-#[derive(Serialize)]
-pub(crate) struct Answer {
-    /// Output of the command line.
-    #[serde(flatten)]
-    planned: Planned,
-    /// The plan to take, its cost, and why it is not the cheapest, in words.
-    taken: Vec<String>,
-    /// The columns of the table of plans, and its lines.
-    columns: Vec<&'static str>,
-    rows: Vec<Vec<String>>,
-    /// The plans as CSV.
-    csv: String,
-    /// All of it as a page of its own.
-    page: String,
-    /// Days against dollars with the error of each; nothing where no error is known.
-    svg: Option<String>,
-    /// Whether some framework runs the plan to take.
-    runs: bool,
-    /// The files that make the plan to take run in other programs, and their contents: where no framework runs it,
-    /// those of this program alone.
-    export: Vec<(String, String)>,
-    /// What those files lack of the plan.
-    lacks: Vec<String>,
-    /// This answer beside that of the other question, as the command line prints both.
-    against: Option<String>,
-}
-
 impl Request {
     /// Answers it.
-    pub(crate) fn answer(self, context: &Context<'_>) -> Result<Answer, Diagnostic> {
+    pub(crate) fn answer(self, context: &Context<'_>) -> Result<impl Serialize, Diagnostic> {
         let ask = |file: &str| {
             let question = imports::question(
                 context,
@@ -78,26 +50,33 @@ impl Request {
             }
             Err(_) => (Vec::new(), Vec::new()),
         };
-        let plans = (1..).zip(&planned.answer.plans);
-        let line = |(number, plan)| tables::line(&planned.question, number, plan);
-        let taken = winner.map_or_else(Vec::new, |one| {
+        let plans = tables::plans(&planned.question, &planned.answer.plans);
+        let (columns, rows) = plans.into_rows();
+        let taken: Vec<String> = winner.map_or_else(Vec::new, |one| {
             let figures = tables::figures(&planned.question, one);
-            let why = tables::simpler(&planned.question, &planned.answer.plans, one);
+            let why = doubts::simpler(&planned.question, &planned.answer.plans, one);
             [planned.headline(), figures].into_iter().chain(why).map(|one| said(&one)).collect()
         });
-        Ok(Answer {
-            taken,
-            columns: tables::HEADER.to_vec(),
-            rows: plans.map(line).collect(),
-            csv: text(tables::csv(&planned.question, &planned.answer)?),
-            page: pictures::plan::html(&planned)?,
-            svg: svg.transpose()?,
-            runs,
-            export,
-            lacks: lacks.iter().map(|line| said(line)).collect(),
-            against,
-            planned,
-        })
+        let csv = text(tables::csv(&planned.question, &planned.answer)?);
+        let page = pictures::plan::html(&planned)?;
+        Ok(object!(
+            flat(planned) = planned,
+            // The plan to take, its cost, and why it is not the cheapest, in words.
+            taken = taken,
+            (columns, rows) = (columns, rows),
+            // The plans as CSV, and all of it as a page of its own.
+            (csv, page) = (csv, page),
+            // Days against dollars with the error of each; nothing where no error is known.
+            svg = svg.transpose()?,
+            // Whether some framework runs the plan to take.
+            runs = runs,
+            // The files that make the plan to take run in other programs, and their contents: where no framework runs it,
+            // those of this program alone; and what they lack of the plan.
+            export = export,
+            [lacks] = lacks.iter().map(|line| said(line)),
+            // This answer beside that of the other question, as the command line prints both.
+            against = against,
+        ))
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use measured::{CalibratedErrors, Change as Difference};
 use question::sheet::Sheet;
-use question::{Diagnostic, format};
+use question::{Diagnostic, format, table};
 use serde::{Serialize, Serializer};
 
 use super::area::Area;
@@ -52,21 +52,18 @@ impl Advice {
         let Some(now) = self.now() else { return Ok(Sheet::default()) };
         let mut sheet = Sheet::default().and_text(self.head(now));
         let parts = now.longest_parts().into_iter().filter(|part| part.nanos != 0).take(PARTS);
-        let parts = parts.map(|part| {
-            vec![
-                part.name.to_owned(),
-                format!("{:.3} s", part.seconds()),
-                format::percent(part.share),
-            ]
-        });
-        sheet = sheet.and_table(&["part of the step", "time", "share"], parts);
+        sheet = sheet.and(table!(
+            part = parts,
+            "part of the step" = part.name,
+            "time" = format!("{:.3} s", part.seconds()),
+            "share" = format::percent(part.share),
+        ));
         if let Some(words) = quantities::least(now) {
             let schedule = now.finalist.costed().setup.schedule_name();
             sheet = sheet.and_text(wrapped(&format!("Schedule {schedule}: {words}.")));
         }
         if !self.changes.is_empty() {
-            let rows = (1..).zip(&self.changes).map(row);
-            sheet = sheet.and_text("\n").and_table(&COLUMNS, rows).and_text(wrapped(LEGEND));
+            sheet = sheet.and_text("\n").and(changes(&self.changes)).and_text(wrapped(LEGEND));
         }
         Ok(sheet.and_text(self.end()?).headed(&self.headline()))
     }
@@ -150,24 +147,21 @@ fn measured(calibration: &Calibration) -> String {
     text
 }
 
-/// The columns of changes.
-const COLUMNS: [&str; 9] =
-    ["", "change", "to", "step", "gain", "95 % of pairs", "memory", "risk", "gain is"];
 const LEGEND: &str = "95 % of pairs: the gain of 95 % of published pairs of such set-ups is within this distance of the predicted one. A larger gain is sure, one above the mean error likely, and a smaller one cannot be distinguished; the pairs ran 1F1B and interleaved 1F1B, so no gain of another schedule is sure.";
 
-fn row((number, change): (usize, &Change)) -> Vec<String> {
-    let Change { area, name, step, gain, error, certainty, memory: [held, may], .. } = change;
-    vec![
-        number.to_string(),
-        area.name().to_owned(),
-        name.clone(),
-        format!("{:.3} s", seconds(*step)),
-        format::percent(*gain),
-        format!("+-{}", format::percent(*error)),
-        format!("{} of {}", format::size(*held), format::size(*may)),
-        change.risk(),
-        certainty.words().to_owned(),
-    ]
+fn changes(changes: &[Change]) -> Sheet {
+    table!(
+        (number, change) = (1u64..).zip(changes),
+        "" = number,
+        "change" = change.area.name(),
+        "to" = change.name,
+        "step" = format!("{:.3} s", seconds(change.step)),
+        "gain" = format::percent(change.gain),
+        "95 % of pairs" = format!("+-{}", format::percent(change.error)),
+        "memory" = change.memory.map(format::size).join(" of "),
+        "risk" = change.risk(),
+        "gain is" = change.certainty.words(),
+    )
 }
 
 fn wrapped(text: &str) -> String {

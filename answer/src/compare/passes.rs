@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use measured::accuracy;
 use pipeline::{Nanos, Slot, Step};
 use serde::Serialize;
+
+use super::seconds;
 
 /// How long things took: the median and the middle nine tenths.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Debug)]
@@ -45,6 +48,13 @@ pub struct Passes {
     pub predicted: Spread,
     /// How long they took.
     pub measured: Spread,
+}
+
+impl Passes {
+    /// By how much the predicted median is off, as a share of the measured one.
+    pub(super) fn error(&self) -> f64 {
+        accuracy::error(seconds(self.predicted.median), seconds(self.measured.median))
+    }
 }
 
 /// Kind and chunk of each pass of a slot, as sorted.

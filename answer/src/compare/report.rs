@@ -12,8 +12,8 @@ use super::{Comparison, seconds};
 use crate::outcome::Figures;
 use crate::timelines::Recorded;
 use measured::accuracy;
-use question::format;
 use question::sheet::Sheet;
+use question::{format, object, table};
 
 /// More rows than this are left out of a table for people, with a word about it.
 const ROWS: usize = 64;
@@ -79,42 +79,46 @@ fn source(one: &Recorded) -> String {
 fn summary(comparison: &Comparison<'_>) -> Sheet {
     let [predicted, measured] = &comparison.metrics;
     let ends = comparison.chosen_steps().map(|step| step.ends.iter().copied().max());
-    let [first, second] = ends.map(Option::unwrap_or_default);
-    let time = |what: &str, [one, other]: [Nanos; 2]| {
-        let error = accuracy::error(seconds(one), seconds(other));
+    let time = |what, [one, other]: [Nanos; 2]| {
         let cells = [format::time(one), format::time(other), signed(one, other)];
-        row(what, cells, format::signed_percent(error))
+        (what, cells, format::signed_percent(accuracy::error(seconds(one), seconds(other))))
     };
-    let rate = |what: &str, [one, other]: [f64; 2]| {
+    let rate = |what, [one, other]: [f64; 2]| {
         let cells = [format::percent(one), format::percent(other), points(other - one)];
-        row(what, cells, String::new())
+        (what, cells, String::new())
     };
     let rows = [
-        time("step", [first, second]),
+        time("step", ends.map(Option::unwrap_or_default)),
         time("makespan", [predicted.makespan(), measured.makespan()]),
         time("span", [predicted.span(), measured.span()]),
         rate("idle/span", [predicted.bubble_rate(), measured.bubble_rate()]),
         rate("idle/makespan", [predicted.bubble_rate_makespan(), measured.bubble_rate_makespan()]),
     ];
-    Sheet::table(&["", "predicted", "measured", "difference", "error"], rows)
-}
-
-fn row(what: &str, cells: [String; 3], last: String) -> Vec<String> {
-    [what.to_owned()].into_iter().chain(cells).chain([last]).collect()
+    table!(
+        (what, [predicted, measured, difference], error) = rows,
+        "" = what,
+        "predicted" = predicted,
+        "measured" = measured,
+        "difference" = difference,
+        "error" = error,
+    )
 }
 
 fn split(comparison: &Comparison<'_>) -> Sheet {
+    table!(
+        (name, share) = named(comparison),
+        "the difference by" = name,
+        "span" = format::signed_time(share.span),
+        "makespan" = format::signed_time(share.makespan),
+        "idle, all stages" = format::signed_time(share.idle),
+        "idle/span" = points(share.bubble_rate),
+    )
+}
+
+/// The parts of the difference by name, and all of it.
+fn named<'a>(comparison: &'a Comparison<'_>) -> impl Iterator<Item = (&'static str, &'a Share)> {
     let parts = comparison.shares.iter().map(|(part, share)| (part.name(), share));
-    let rows = parts.chain([("all", &comparison.total)]).map(|(name, share)| {
-        vec![
-            name.to_owned(),
-            format::signed_time(share.span),
-            format::signed_time(share.makespan),
-            format::signed_time(share.idle),
-            points(share.bubble_rate),
-        ]
-    });
-    Sheet::table(&["the difference by", "span", "makespan", "idle, all stages", "idle/span"], rows)
+    parts.chain([("all", &comparison.total)])
 }
 
 /// Which share of the difference in span is neighbours, in words; nothing where that was not asked.
@@ -136,88 +140,63 @@ fn neighbours(comparison: &Comparison<'_>) -> Option<String> {
 
 fn passes(all: &[Passes]) -> Sheet {
     let spread = |one: Spread| format!("{}..{}", format::time(one.p5), format::time(one.p95));
-    let row = |one: &Passes| {
-        let medians = [one.predicted.median, one.measured.median];
-        let error = accuracy::error(seconds(medians[0]), seconds(medians[1]));
-        vec![
-            one.what.clone(),
-            one.stage.to_string(),
-            one.count.to_string(),
-            format::time(medians[0]),
-            format::time(medians[1]),
-            spread(one.predicted),
-            spread(one.measured),
-            format::signed_percent(error),
-        ]
-    };
-    let header = [
-        "pass",
-        "stage",
-        "count",
-        "predicted",
-        "measured",
-        "predicted P5..P95",
-        "measured P5..P95",
-        "error",
-    ];
-    let mut sheet = Sheet::table(&header, all.iter().take(ROWS).map(row));
-    if let Some(more) = all.len().checked_sub(ROWS + 1) {
-        let _ = writeln!(sheet, "and {} more: see --json", more + 1);
+    let sheet = table!(
+        one = all.iter().take(ROWS),
+        "pass" = one.what,
+        "stage" = one.stage,
+        "count" = one.count,
+        "predicted" = one.predicted.median,
+        "measured" = one.measured.median,
+        "predicted P5..P95" = spread(one.predicted),
+        "measured P5..P95" = spread(one.measured),
+        "error" = format::signed_percent(one.error()),
+    );
+    match all.len().saturating_sub(ROWS) {
+        0 => sheet,
+        more => sheet.and_text(format!("and {more} more: see --json\n")),
     }
-    sheet
 }
 
 fn stages(comparison: &Comparison<'_>) -> Sheet {
     let [predicted, measured] = &comparison.metrics;
-    let pairs = predicted.stages.iter().zip(&measured.stages).enumerate();
-    let rows = pairs.take(ROWS).map(|(stage, (one, other))| {
-        let waits = [predicted, measured].map(|metrics| {
-            let busy = metrics.stages[stage].busy;
-            Nanos(metrics.span().0.saturating_sub(busy.0))
-        });
-        vec![
-            stage.to_string(),
-            format::time(one.busy),
-            format::time(other.busy),
-            signed(one.busy, other.busy),
-            format::time(waits[0]),
-            format::time(waits[1]),
-            signed(waits[0], waits[1]),
-        ]
-    });
-    let header = ["stage", "busy, predicted", "measured", "difference"];
-    let header: Vec<&str> =
-        header.into_iter().chain(["idle, predicted", "measured", "difference"]).collect();
-    Sheet::table(&header, rows)
+    let waits = |metrics: &Metrics, busy: Nanos| Nanos(metrics.span().0.saturating_sub(busy.0));
+    let rows = predicted.stages.iter().zip(&measured.stages).enumerate().take(ROWS);
+    table!(
+        (stage, busy, idle) = rows.map(|(stage, (one, other))| {
+            let busy = [one.busy, other.busy];
+            (stage, busy, [waits(predicted, busy[0]), waits(measured, busy[1])])
+        }),
+        "stage" = stage,
+        "busy, predicted" = busy[0],
+        "measured" = busy[1],
+        "difference" = signed(busy[0], busy[1]),
+        "idle, predicted" = idle[0],
+        "measured" = idle[1],
+        "difference" = signed(idle[0], idle[1]),
+    )
 }
 
 fn waits(all: &[Wait]) -> Sheet {
-    let rows = all.iter().map(|wait| {
-        vec![
-            wait.slot.to_string(),
-            wait.stage.to_string(),
-            wait.value.map_or_else(|| "-".to_owned(), value),
-            format::time(wait.predicted),
-            format::time(wait.measured),
-            format::signed_time(wait.difference()),
-        ]
-    });
-    let header = ["waits that differ", "stage", "last need", "predicted", "measured", "difference"];
-    Sheet::table(&header, rows)
+    table!(
+        wait = all,
+        "waits that differ" = wait.slot.to_string(),
+        "stage" = wait.stage,
+        "last need" = wait.value.map(value),
+        "predicted" = wait.predicted,
+        "measured" = wait.measured,
+        "difference" = format::signed_time(wait.difference()),
+    )
 }
 
 fn steps(comparison: &Comparison<'_>) -> Sheet {
-    let rows = comparison.steps.iter().enumerate().take(ROWS).map(|(step, metrics)| {
-        let chosen = if step == comparison.chosen[1] { "compared" } else { "" };
-        vec![
-            step.to_string(),
-            format::time(metrics.makespan()),
-            format::time(metrics.span()),
-            format::percent(metrics.bubble_rate()),
-            chosen.to_owned(),
-        ]
-    });
-    Sheet::table(&["measured step", "makespan", "span", "idle/span", "median"], rows)
+    table!(
+        (step, metrics) = comparison.steps.iter().enumerate().take(ROWS),
+        "measured step" = step,
+        "makespan" = metrics.makespan(),
+        "span" = metrics.span(),
+        "idle/span" = format::percent(metrics.bubble_rate()),
+        "median" = if step == comparison.chosen[1] { "compared" } else { "" },
+    )
 }
 
 /// The pass that makes `value`, in words.
@@ -238,93 +217,44 @@ fn points(difference: f64) -> String {
     format!("{:+.2} pp", 100.0 * difference)
 }
 
-/// The comparison, with the keys that machines rely on.
-#[derive(Serialize)]
-struct Json<'a> {
-    headline: String,
-    schedule: &'a str,
-    predicted: Sum,
-    measured: Sum,
-    /// Which of `measured_steps` is compared: the one with the median makespan.
-    measured_step: usize,
-    measured_steps: Vec<Sum>,
-    /// Largest of the errors of span and makespan, as a share of the measured.
-    error: f64,
-    /// Measured less predicted; the parts add up to `all`.
-    difference: Vec<JsonShare<'a>>,
-    passes: Vec<JsonPasses<'a>>,
-    waits: Vec<JsonWait>,
+/// The metrics of a step, for machines.
+fn sum(metrics: &Metrics) -> impl Serialize {
+    object!(
+        flat(figures) = Figures::from(metrics),
+        [busy_ns] = metrics.stages.iter().map(|stage| stage.busy.0),
+    )
 }
 
-#[derive(Serialize)]
-struct Sum {
-    #[serde(flatten)]
-    figures: Figures,
-    busy_ns: Vec<u64>,
-}
-
-impl From<&Metrics> for Sum {
-    fn from(metrics: &Metrics) -> Self {
-        let busy_ns = metrics.stages.iter().map(|stage| stage.busy.0).collect();
-        Self { figures: metrics.into(), busy_ns }
-    }
-}
-
-#[derive(Serialize)]
-struct JsonShare<'a> {
-    part: &'static str,
-    #[serde(flatten)]
-    share: &'a Share,
-}
-
-#[derive(Serialize)]
-struct JsonPasses<'a> {
-    #[serde(flatten)]
-    passes: &'a Passes,
-    error: f64,
-}
-
-#[derive(Serialize)]
-struct JsonWait {
-    slot: String,
-    stage: usize,
-    last_need: Option<String>,
-    predicted_ns: u64,
-    measured_ns: u64,
-}
-
+/// The keys that machines rely on.
 impl Serialize for Comparison<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Json::from(self).serialize(serializer)
-    }
-}
-
-impl<'a> From<&'a Comparison<'a>> for Json<'a> {
-    fn from(comparison: &'a Comparison<'a>) -> Self {
-        let passes = comparison.passes.iter().map(|one| JsonPasses {
-            passes: one,
-            error: accuracy::error(seconds(one.predicted.median), seconds(one.measured.median)),
+        let difference = named(self).map(|(part, share)| object!(part = part, flat(share) = share));
+        let passes =
+            self.passes.iter().map(|one| object!(flat(passes) = one, error = one.error()));
+        let waits = self.waits.iter().map(|wait| {
+            object!(
+                slot = wait.slot.to_string(),
+                stage = wait.stage,
+                last_need = wait.value.map(value),
+                predicted_ns = wait.predicted.0,
+                measured_ns = wait.measured.0,
+            )
         });
-        let waits = comparison.waits.iter().map(|wait| JsonWait {
-            slot: wait.slot.to_string(),
-            stage: wait.stage,
-            last_need: wait.value.map(value),
-            predicted_ns: wait.predicted.0,
-            measured_ns: wait.measured.0,
-        });
-        let parts = comparison.shares.iter().map(|(part, share)| (part.name(), share));
-        let parts = parts.chain([("all", &comparison.total)]);
-        Self {
-            headline: headline(comparison),
-            schedule: &comparison.measured.name,
-            predicted: Sum::from(&comparison.metrics[0]),
-            measured: Sum::from(&comparison.metrics[1]),
-            measured_step: comparison.chosen[1],
-            measured_steps: comparison.steps.iter().map(Sum::from).collect(),
-            error: comparison.error(),
-            difference: parts.map(|(part, share)| JsonShare { part, share }).collect(),
-            passes: passes.collect(),
-            waits: waits.collect(),
-        }
+        object!(
+            headline = headline(self),
+            schedule = &self.measured.name,
+            predicted = sum(&self.metrics[0]),
+            measured = sum(&self.metrics[1]),
+            // Which of `measured_steps` is compared: the one with the median makespan.
+            measured_step = self.chosen[1],
+            [measured_steps] = self.steps.iter().map(sum),
+            // Largest of the errors of span and makespan, as a share of the measured.
+            error = self.error(),
+            // Measured less predicted; the parts add up to `all`.
+            [difference] = difference,
+            [passes] = passes,
+            [waits] = waits,
+        )
+        .serialize(serializer)
     }
 }

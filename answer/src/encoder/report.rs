@@ -1,9 +1,10 @@
 //! The answer about an encoder as tables.
 
 use pipeline::{Bytes, Nanos};
+use question::cell::Cell;
 use question::encoder::EncoderPlacement;
 use question::sheet::Sheet;
-use question::{Diagnostic, format};
+use question::{Diagnostic, format, table};
 use serde::Serialize;
 use sim::encoder::EncoderOperation;
 
@@ -82,37 +83,23 @@ impl crate::Tabular for EncoderAnswer {
     }
 
     fn sheet(&self) -> Sheet {
-        let has_bytes = self.results.iter().any(|row| row.peak_bytes.is_some());
-        let has_limit = self.results.iter().any(|row| row.fits.is_some());
-        let mut head = vec!["placement", "schedule", "v", "step", "bubble", "gain", "above bound"];
-        if has_bytes {
-            head.push("peak memory");
-        }
-        if has_limit {
-            head.push("fits");
-        }
-        let rows = self.shown().into_iter().map(|row| {
-            let mut cells = vec![
-                placement(row),
-                row.schedule.to_owned(),
-                row.chunks.to_string(),
-                format::time(Nanos(row.step_ns)),
-                format::percent(row.bubble_rate),
-                row.gain.map_or_else(String::new, format::signed_percent),
-                format::percent(row.above_bound),
-            ];
-            if has_bytes {
-                let size = |bytes: u64| format::size(Bytes(bytes));
-                cells.push(row.peak_bytes.map_or_else(String::new, size));
-            }
-            if let (true, Some(fits)) = (has_limit, row.fits) {
-                cells.push(if fits { "yes" } else { "no" }.to_owned());
-            }
-            cells
-        });
+        let table = table!(
+            row = self.shown(),
+            "placement" = placement(row),
+            "schedule" = row.schedule,
+            "v" = row.chunks,
+            "step" = Nanos(row.step_ns),
+            "bubble" = format::percent(row.bubble_rate),
+            "gain" = row.gain.map_or_else(String::new, format::signed_percent),
+            "above bound" = format::percent(row.above_bound),
+            "peak memory"[self.results.iter().any(|row| row.peak_bytes.is_some())] =
+                row.peak_bytes.map_or_else(String::new, |bytes| format::size(Bytes(bytes))),
+            "fits"[self.results.iter().any(|row| row.fits.is_some())] =
+                row.fits.as_ref().map_or_else(String::new, Cell::cell),
+        );
         let best = self.results.first().filter(|row| row.fits != Some(false)).map(|_| 0);
-        let sheet = Sheet::table(&head, rows).with_best(best);
-        let sheet = sheet.headed(&self.headline).and_text("\n").and_text(self.in_words());
+        let sheet =
+            table.with_best(best).headed(&self.headline).and_text("\n").and_text(self.in_words());
         let assumed = self.assumed.iter().map(|one| format!("assumed: {one}\n"));
         sheet.and_text(assumed.collect::<String>())
     }

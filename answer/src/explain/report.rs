@@ -12,8 +12,8 @@ use sim::levers::{Lever, Levers};
 use super::Explanation;
 use super::quantities::{ratio, signed, whole};
 use super::{levers, streams};
-use question::format;
 use question::sheet::Sheet;
+use question::{format, object, table};
 
 /// Stages that get a line of their own.
 const MOST_STAGES: usize = 32;
@@ -36,38 +36,37 @@ pub fn sheet(title: &str, why: &Explanation) -> Sheet {
 fn causes(causes: &Causes) -> Sheet {
     let shown = seen(&causes.idle);
     let steps = causes.optimizer > Nanos(0);
-    let optimizer = steps.then(|| format::time(causes.optimizer));
     let shares = causes.streams.is_some();
-    let mut header = vec!["stage", "busy"];
-    header.extend(steps.then_some("optimizer"));
-    header.push("idle");
-    header.extend(shares.then_some("exposed"));
-    header.extend(shown.iter().map(|cause| cause.name()));
-    let line = |name: String, busy: Nanos, exposed: Nanos, idle: [i64; CAUSES]| {
-        let total = idle.iter().sum::<i64>() - whole(exposed);
-        let parts = shown.iter().map(|cause| signed(idle[*cause as usize]));
-        let head = [name, format::time(busy)].into_iter().chain(optimizer.clone());
-        let head = head.chain([signed(total)]).chain(shares.then(|| signed(whole(exposed))));
-        head.chain(parts).collect()
+    let header = [Some("stage"), Some("busy"), steps.then_some("optimizer"), Some("idle")];
+    let header = header.into_iter().chain([shares.then_some("exposed")]).flatten();
+    let header = header.chain(shown.iter().map(|cause| cause.name()));
+    // A line of idle time by cause, as `text` writes it, beside the time that a stage is `busy`, in words.
+    let line = |[name, busy]: [String; 2],
+                exposed,
+                idle: [i64; CAUSES],
+                text: fn(i64, Nanos) -> String| {
+        let (total, exposed) = (idle.iter().sum::<i64>() - whole(exposed), whole(exposed));
+        let own = [steps.then(|| whole(causes.optimizer)), Some(total), shares.then_some(exposed)];
+        let parts = shown.iter().map(|cause| idle[*cause as usize]);
+        let cells = own.into_iter().flatten().chain(parts).map(|time| text(time, causes.cost));
+        [name, busy].into_iter().chain(cells).collect::<Vec<_>>()
     };
+    let in_units = |time, _| signed(time);
     let mut rows: Vec<Vec<String>> = Vec::new();
     if causes.idle.len() <= MOST_STAGES {
         let stages = causes.idle.iter().zip(&causes.busy).enumerate();
         rows.extend(stages.map(|(stage, (idle, busy))| {
-            line(stage.to_string(), *busy, causes.exposed(stage), *idle)
+            let name = [stage.to_string(), format::time(*busy)];
+            line(name, causes.exposed(stage), *idle, in_units)
         }));
     }
     let (busy, exposed) = (mean(&causes.busy), causes.average_exposed());
-    let average = causes.average();
-    rows.push(line("average".to_owned(), busy, exposed, average));
-    let share = |time: i64| format::percent(ratio(time, causes.cost));
-    let total = average.iter().sum::<i64>() - whole(exposed);
-    let parts = shown.iter().map(|cause| share(average[*cause as usize]));
-    let head = ["of the step".to_owned(), share(whole(busy))].into_iter();
-    let head = head.chain(steps.then(|| share(whole(causes.optimizer)))).chain([share(total)]);
-    let head = head.chain(shares.then(|| share(whole(exposed))));
-    rows.push(head.chain(parts).collect());
-    Sheet::table(&header, rows)
+    let name = ["average".to_owned(), format::time(busy)];
+    rows.push(line(name, exposed, causes.average(), in_units));
+    let share = |time, cost| format::percent(ratio(time, cost));
+    let name = ["of the step".to_owned(), share(whole(busy), causes.cost)];
+    rows.push(line(name, exposed, causes.average(), share));
+    Sheet::table(header, rows)
 }
 
 /// The mean of `times`, rounded down.
@@ -109,21 +108,21 @@ fn path(summary: &PathSummary) -> String {
 
 /// The changes that would shorten the step most.
 fn levers_table(levers: &Levers) -> Sheet {
-    let row = |lever: &Lever| {
-        let order = if lever.rebuilt { "rebuilt" } else { "kept" };
-        let change = format::percent(ratio(lever.change, levers.base));
-        [&lever.name, &format::time(lever.step), &signed(lever.change), &change, order]
-            .map(ToString::to_string)
-            .to_vec()
-    };
     let all = &levers.ranked;
     let saving = all.iter().filter(|lever| lever.change < 0).take(MOST_LEVERS[0]);
     let costing = all.iter().rev().filter(|lever| lever.change > 0).take(MOST_LEVERS[1]);
     let costing: Vec<&Lever> = costing.collect();
-    let rows: Vec<Vec<String>> = saving.chain(costing.into_iter().rev()).map(row).collect();
+    let rows: Vec<&Lever> = saving.chain(costing.into_iter().rev()).collect();
     let mut sheet = match rows.is_empty() {
         true => Sheet::default().and_text("no lever tried changes the step\n"),
-        false => Sheet::table(&["lever", "step", "change", "of the step", "order"], rows),
+        false => table!(
+            lever = rows,
+            "lever" = lever.name,
+            "step" = lever.step,
+            "change" = signed(lever.change),
+            "of the step" = format::percent(ratio(lever.change, levers.base)),
+            "order" = order(lever),
+        ),
     };
     let [savings, losses] = [i64::is_negative, i64::is_positive]
         .map(|is: fn(i64) -> bool| all.iter().filter(|lever| is(lever.change)).count());
@@ -180,93 +179,59 @@ fn barrier(which: &str, one: &Collective) -> String {
     format!("the barrier {which}, {time} long, where stage {} came last", one.last)
 }
 
-#[derive(Serialize)]
-pub struct ExplanationJson {
-    /// Step time: the longest span of a stage; on hardware, with the time between two steps.
-    cost_ns: u64,
-    /// That, once each cause and those before it are gone.
-    cost_without_ns: BTreeMap<&'static str, u64>,
-    stages: Vec<StageJson>,
-    critical_path: Vec<LinkJson>,
-    levers: Vec<LeverJson>,
-    notes: Vec<String>,
+/// `why` for machines.
+pub fn json(why: &Explanation) -> impl Serialize {
+    let causes = &why.causes;
+    let is_seen = |cause: &Cause| causes.can_have(*cause);
+    let without = Cause::ALL.into_iter().zip(causes.without);
+    let without = without.filter(|(cause, _)| is_seen(cause));
+    let stage = |(stage, (idle, busy)): (usize, (&[i64; CAUSES], &Nanos))| {
+        let shown = Cause::ALL.into_iter().filter(is_seen);
+        let streams = causes.streams.as_ref();
+        object!(
+            stage = stage,
+            busy_ns = busy.0,
+            optimizer_ns = causes.optimizer.0,
+            // The sum of the causes, without exposed communication.
+            idle_ns = idle.iter().sum::<i64>() - whole(causes.exposed(stage)),
+            flat(streams) = streams.map(|all| streams::json(&all[stage], causes.cost)),
+            flat(causes) =
+                shown.map(|cause| (cause.key(), idle[cause as usize])).collect::<BTreeMap<_, _>>(),
+        )
+    };
+    let link = |link: &Link| {
+        object!(
+            stage = link.stage,
+            pass = link.span.slot.to_string(),
+            start_ns = link.span.start.0,
+            end_ns = link.span.end.0,
+            waited_for = waited_for(link),
+        )
+    };
+    let lever = |lever: &Lever| {
+        object!(
+            lever = lever.name.clone(),
+            order = order(lever),
+            step_ns = lever.step.0,
+            change_ns = lever.change,
+            // Share of the step.
+            change = ratio(lever.change, why.levers.base),
+        )
+    };
+    object!(
+        // Step time: the longest span of a stage; on hardware, with the time between two steps.
+        cost_ns = causes.cost.0,
+        // That, once each cause and those before it are gone.
+        cost_without_ns =
+            without.map(|(cause, cost)| (cause.key(), cost.0)).collect::<BTreeMap<_, _>>(),
+        [stages] = causes.idle.iter().zip(&causes.busy).enumerate().map(stage),
+        [critical_path] = why.path.iter().map(link),
+        [levers] = why.levers.ranked.iter().map(lever),
+        [notes] = why.levers.notes.iter().map(|&note| levers::note(note)),
+    )
 }
 
-#[derive(Serialize)]
-struct StageJson {
-    stage: usize,
-    busy_ns: u64,
-    optimizer_ns: u64,
-    /// The sum of the causes, without exposed communication.
-    idle_ns: i64,
-    #[serde(flatten)]
-    streams: Option<streams::StreamsJson>,
-    #[serde(flatten)]
-    causes: BTreeMap<&'static str, i64>,
-}
-
-#[derive(Serialize)]
-struct LinkJson {
-    stage: usize,
-    pass: String,
-    start_ns: u64,
-    end_ns: u64,
-    waited_for: String,
-}
-
-#[derive(Serialize)]
-struct LeverJson {
-    lever: String,
-    /// `kept` or `rebuilt`.
-    order: &'static str,
-    step_ns: u64,
-    change_ns: i64,
-    /// Share of the step.
-    change: f64,
-}
-
-impl From<&Explanation> for ExplanationJson {
-    fn from(why: &Explanation) -> Self {
-        let causes = &why.causes;
-        let is_seen = |cause: &Cause| causes.can_have(*cause);
-        let without = Cause::ALL.into_iter().zip(causes.without);
-        let without = without.filter(|(cause, _)| is_seen(cause));
-        let stage = |(stage, (idle, busy)): (usize, (&[i64; CAUSES], &Nanos))| StageJson {
-            stage,
-            busy_ns: busy.0,
-            optimizer_ns: causes.optimizer.0,
-            idle_ns: idle.iter().sum::<i64>() - whole(causes.exposed(stage)),
-            streams: causes
-                .streams
-                .as_ref()
-                .map(|all| streams::StreamsJson::of(&all[stage], causes.cost)),
-            causes: Cause::ALL
-                .into_iter()
-                .filter(is_seen)
-                .map(|cause| (cause.key(), idle[cause as usize]))
-                .collect(),
-        };
-        let link = |link: &Link| LinkJson {
-            stage: link.stage,
-            pass: link.span.slot.to_string(),
-            start_ns: link.span.start.0,
-            end_ns: link.span.end.0,
-            waited_for: waited_for(link),
-        };
-        let lever = |lever: &Lever| LeverJson {
-            lever: lever.name.clone(),
-            order: if lever.rebuilt { "rebuilt" } else { "kept" },
-            step_ns: lever.step.0,
-            change_ns: lever.change,
-            change: ratio(lever.change, why.levers.base),
-        };
-        Self {
-            cost_ns: causes.cost.0,
-            cost_without_ns: without.map(|(cause, cost)| (cause.key(), cost.0)).collect(),
-            stages: causes.idle.iter().zip(&causes.busy).enumerate().map(stage).collect(),
-            critical_path: why.path.iter().map(link).collect(),
-            levers: why.levers.ranked.iter().map(lever).collect(),
-            notes: why.levers.notes.iter().map(|&note| levers::note(note)).collect(),
-        }
-    }
+/// Whether `lever` keeps the order of passes.
+const fn order(lever: &Lever) -> &'static str {
+    if lever.rebuilt { "rebuilt" } else { "kept" }
 }

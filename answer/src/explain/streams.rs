@@ -9,8 +9,8 @@ use sim::streams::StreamTimes;
 use super::Explanation;
 use super::quantities::{hidden, ratio, whole};
 use crate::pairs::PairKind;
-use question::format;
 use question::sheet::Sheet;
+use question::{format, object, table};
 
 /// Stages, and kinds of pairs, that get a line of their own.
 const MOST_ROWS: usize = 32;
@@ -41,69 +41,54 @@ pub(super) fn sheet(why: &Explanation) -> Sheet {
 
 /// How much of the step each stream runs, and how much of the communication is hidden.
 fn utilisation(streams: &[StreamTimes], cost: Nanos) -> Sheet {
-    let header = ["stage", "compute", "of the step", "communication", "not hidden", "hidden"];
-    let line = |name: String, times: StreamTimes, cost: Nanos, count: u64| {
-        let mean = |time: Nanos| format::time(Nanos(time.0 / count.max(1)));
-        let use_of = ratio(whole(times.computing), Nanos(cost.0.saturating_mul(count)));
-        let hidden = hidden(&times).map_or_else(|| "-".to_owned(), format::percent);
-        let computing = [name, mean(times.computing), format::percent(use_of)];
-        let rest = [mean(times.communicating), mean(times.exposed), hidden];
-        computing.into_iter().chain(rest).collect::<Vec<_>>()
-    };
-    let mut rows = Vec::new();
-    if streams.len() <= MOST_ROWS {
-        let stages = streams.iter().enumerate();
-        rows.extend(stages.map(|(stage, times)| line(stage.to_string(), *times, cost, 1)));
-    }
     let all = streams.iter().copied().fold(StreamTimes::default(), StreamTimes::and);
-    rows.push(line("average".to_owned(), all, cost, streams.len() as u64));
-    Sheet::table(&header, rows)
+    let stages = streams.iter().take(if streams.len() <= MOST_ROWS { MOST_ROWS } else { 0 });
+    let stages = stages.enumerate().map(|(stage, times)| (stage.to_string(), *times, 1));
+    table!(
+        (name, times, count) = stages.chain([("average".to_owned(), all, streams.len() as u64)]),
+        "stage" = name,
+        "compute" = Nanos(times.computing.0 / count.max(1)),
+        "of the step" =
+            format::percent(ratio(whole(times.computing), Nanos(cost.0.saturating_mul(count)))),
+        "communication" = Nanos(times.communicating.0 / count.max(1)),
+        "not hidden" = Nanos(times.exposed.0 / count.max(1)),
+        "hidden" = hidden(&times).map(format::percent),
+    )
 }
 
 /// Durations of the kinds of pairs, the most frequent first.
 fn pairs(kinds: &[PairKind]) -> Sheet {
-    let header = ["pairs, by chunks", "count", "take", "apart", "not hidden", "at best"];
     let mut kinds: Vec<&PairKind> = kinds.iter().collect();
     kinds.sort_by_key(|kind| std::cmp::Reverse(kind.count));
-    let row = |kind: &&PairKind| {
-        let one = &kind.composition;
-        let times = [one.duration, kind.apart, one.exposed, one.bound].map(format::time);
-        [kind.name(), kind.count.to_string()].into_iter().chain(times).collect()
-    };
-    let sheet = Sheet::table(&header, kinds.iter().take(MOST_ROWS).map(row));
+    let sheet = table!(
+        kind = kinds.iter().take(MOST_ROWS),
+        "pairs, by chunks" = kind.name(),
+        "count" = kind.count,
+        "take" = kind.composition.duration,
+        "apart" = kind.apart,
+        "not hidden" = kind.composition.exposed,
+        "at best" = kind.composition.bound,
+    );
     match kinds.len().saturating_sub(MOST_ROWS) {
         0 => sheet,
         more => sheet.and_text(format!("({more} rarer kinds of pairs are left out)\n")),
     }
 }
 
-/// Times of the streams of a stage in a step.
-#[derive(Serialize)]
-pub(super) struct StreamsJson {
-    /// How long the compute stream runs.
-    computing_ns: u64,
-    /// How much of that is owed to communication beside it.
-    stretched_ns: u64,
-    /// How long the communication stream runs.
-    communicating_ns: u64,
-    /// How long it runs while the compute stream does not: a part of `busy_ns`.
-    exposed_ns: u64,
-    /// Share of the step in which the compute stream runs.
-    compute_utilisation: f64,
-    /// Share of the communication beside compute; null without communication.
-    communication_hidden: Option<f64>,
-}
-
-impl StreamsJson {
-    /// Of a stage in a step that takes `cost`.
-    pub(super) fn of(times: &StreamTimes, cost: Nanos) -> Self {
-        Self {
-            computing_ns: times.computing.0,
-            stretched_ns: times.stretched.0,
-            communicating_ns: times.communicating.0,
-            exposed_ns: times.exposed.0,
-            compute_utilisation: ratio(whole(times.computing), cost),
-            communication_hidden: hidden(times),
-        }
-    }
+/// Times of the streams of a stage in a step that takes `cost`.
+pub(super) fn json(times: &StreamTimes, cost: Nanos) -> impl Serialize + use<> {
+    object!(
+        // How long the compute stream runs.
+        computing_ns = times.computing.0,
+        // How much of that is owed to communication beside it.
+        stretched_ns = times.stretched.0,
+        // How long the communication stream runs.
+        communicating_ns = times.communicating.0,
+        // How long it runs while the compute stream does not: a part of `busy_ns`.
+        exposed_ns = times.exposed.0,
+        // Share of the step in which the compute stream runs.
+        compute_utilisation = ratio(whole(times.computing), cost),
+        // Share of the communication beside compute; null without communication.
+        communication_hidden = hidden(times),
+    )
 }

@@ -2,12 +2,12 @@
 
 use pipeline::{Bytes, Nanos};
 use question::failures::{DealKey, FailureKeys};
-use question::format;
 use question::scenario::Scenario;
 use question::sheet::Sheet;
+use question::{format, table};
 
 use super::asked::default;
-use super::{FailureRow, FailuresAnswer, float};
+use super::{FailureRow, FailuresAnswer, PolicyRow, StepRow, float};
 
 /// Columns of a line of words.
 const COLUMNS: usize = 110;
@@ -153,146 +153,85 @@ fn heading(rows: &[&FailureRow]) -> String {
 
 fn steps(rows: &[&FailureRow], staggered: bool) -> Sheet {
     let limited = rows.iter().any(|row| row.healthy_fits.is_some());
-    let row = |row: &&FailureRow| {
-        let healthy = row.healthy.taken(staggered);
-        let rerouted = row.rerouted.step.taken(staggered);
+    let rows = rows.iter().map(|row| {
+        let rerouted = &row.rerouted;
         let (bound, gap) = match staggered {
-            true => (row.rerouted.staggered_bound_ns, row.rerouted.staggered_gap),
-            false => (row.rerouted.bound_ns, row.rerouted.gap),
+            true => (rerouted.staggered_bound_ns, rerouted.staggered_gap),
+            false => (rerouted.bound_ns, rerouted.gap),
         };
-        let dropped = row.dropped.as_ref().map(|one| one.step.taken(staggered));
-        let mut cells = vec![
-            name(row),
-            row.backward.to_owned(),
-            row.dead.join(" "),
-            time(healthy),
-            time(rerouted),
-            longer(rerouted, healthy),
-            time(bound),
-            format::percent(gap),
-            dropped.map_or_else(|| "-".to_owned(), time),
-        ];
-        cells.push(match staggered {
-            true => longer(rerouted, row.healthy.step_ns),
-            false => time(row.fault_scaled_ns),
-        });
-        cells.extend(limited.then(|| fits(row).to_owned()));
-        cells
-    };
-    let last = if staggered { "than healthy, not staggered" } else { "fault-scaled" };
-    let mut header = vec![
-        "schedule",
-        "backward",
-        "dead",
-        "healthy",
-        "rerouted",
-        "longer",
-        "bound",
-        "gap",
-        "pipeline dropped",
-        last,
-    ];
-    header.extend(limited.then_some("fits"));
-    Sheet::table(&header, rows.iter().map(row))
+        (row, [row.healthy, rerouted.step].map(|step| step.taken(staggered)), bound, gap)
+    });
+    table!(
+        (row, [healthy, rerouted], bound, gap) = rows,
+        "schedule" = name(row),
+        "backward" = row.backward,
+        "dead" = row.dead.join(" "),
+        "healthy" = Nanos(healthy),
+        "rerouted" = Nanos(rerouted),
+        "longer" = longer(rerouted, healthy),
+        "bound" = Nanos(bound),
+        "gap" = format::percent(gap),
+        "pipeline dropped" = row.dropped.as_ref().map(|one| Nanos(one.step.taken(staggered))),
+        "fault-scaled"[!staggered] = Nanos(row.fault_scaled_ns),
+        "than healthy, not staggered"[staggered] = longer(rerouted, row.healthy.step_ns),
+        "fits"[limited] = fits(row),
+    )
 }
 
 fn memory(rows: &[&FailureRow]) -> Sheet {
-    let row = |row: &&FailureRow| {
-        let size = |bytes: u64| match row.counts_chunks {
-            true => bytes.to_string(),
-            false => format::size(Bytes(bytes)),
-        };
-        vec![
-            name(row),
-            row.backward.to_owned(),
-            row.rerouted.limit_bytes.map_or_else(|| "-".to_owned(), size),
-            size(row.rerouted.peak_bytes),
-            time(row.rerouted.step.step_ns),
-            size(row.unlimited.peak_bytes),
-            time(row.unlimited.step.step_ns),
-        ]
+    let size = |row: &FailureRow, bytes: u64| match row.counts_chunks {
+        true => bytes.to_string(),
+        false => format::size(Bytes(bytes)),
     };
-    let header = [
-        "activations",
-        "backward",
-        "limit",
-        "held at most",
-        "rerouted",
-        "held without a limit",
-        "rerouted without a limit",
-    ];
-    Sheet::table(&header, rows.iter().map(row))
+    table!(
+        row = rows,
+        "activations" = name(row),
+        "backward" = row.backward,
+        "limit" = row.rerouted.limit_bytes.map(|bytes| size(row, bytes)),
+        "held at most" = size(row, row.rerouted.peak_bytes),
+        "rerouted" = Nanos(row.rerouted.step.step_ns),
+        "held without a limit" = size(row, row.unlimited.peak_bytes),
+        "rerouted without a limit" = Nanos(row.unlimited.step.step_ns),
+    )
 }
 
 fn borne(rows: &[&FailureRow]) -> Sheet {
-    let cells = |row: &FailureRow, one: &super::BorneRow| {
-        let step =
-            |of: Option<super::StepRow>| of.map_or_else(|| "-".to_owned(), |one| time(one.step_ns));
-        let staggered = |of: Option<super::StepRow>| {
-            of.map_or_else(|| "-".to_owned(), |one| time(one.staggered_ns))
-        };
-        vec![
-            name(row),
-            row.backward.to_owned(),
-            one.dead.to_string(),
-            format::percent(one.survival),
-            one.sets.to_string(),
-            step(one.mean),
-            step(one.worst),
-            staggered(one.mean),
-            staggered(one.worst),
-        ]
-    };
-    let all = rows.iter().flat_map(|row| row.borne.iter().map(move |one| cells(row, one)));
-    let header = [
-        "dead by chance",
-        "backward",
-        "dead",
-        "every stage lives",
-        "sets",
-        "mean step",
-        "worst step",
-        "mean staggered",
-        "worst staggered",
-    ];
-    Sheet::table(&header, all)
+    let step = |of: Option<StepRow>| of.map(|one| Nanos(one.step_ns));
+    let staggered = |of: Option<StepRow>| of.map(|one| Nanos(one.staggered_ns));
+    table!(
+        (row, one) = rows.iter().flat_map(|row| row.borne.iter().map(move |one| (row, one))),
+        "dead by chance" = name(row),
+        "backward" = row.backward,
+        "dead" = one.dead,
+        "every stage lives" = format::percent(one.survival),
+        "sets" = one.sets,
+        "mean step" = step(one.mean),
+        "worst step" = step(one.worst),
+        "mean staggered" = staggered(one.mean),
+        "worst staggered" = staggered(one.worst),
+    )
 }
 
 fn policies(rows: &[&FailureRow]) -> Sheet {
-    let mut all: Vec<(&FailureRow, &super::PolicyRow)> =
+    let mut all: Vec<(&FailureRow, &PolicyRow)> =
         rows.iter().flat_map(|row| row.policies.iter().map(|one| (*row, one))).collect();
     for setting in all.chunk_by_mut(|(one, _), (other, _)| one.setting == other.setting) {
         setting.sort_by(|(_, one), (_, other)| one.by_rate(other));
     }
-    let limited = all.iter().any(|(_, one)| one.fits.is_some());
-    let cells = |&(row, one): &(&FailureRow, &super::PolicyRow)| {
-        let mut cells = vec![
-            name(row),
-            row.backward.to_owned(),
-            one.policy.to_owned(),
-            format!("{:.1}", one.steps_per_hour),
-            format::percent(one.goodput),
-            format::percent(one.overhead),
-            format::percent(one.stopped),
-            one.workers.to_string(),
-            format!("{:.3}", one.steps_per_worker_hour),
-        ];
-        cells.extend(one.fits.map(|fits| if fits { "yes" } else { "no" }.to_owned()));
-        cells
-    };
-    let mut header = vec![
-        "in the long run",
-        "backward",
-        "policy",
-        "steps/h",
-        "goodput",
-        "overhead",
-        "stopped",
-        "workers",
-        "steps/h of a worker",
-    ];
-    header.extend(limited.then_some("fits"));
     let starts = (0..all.len()).filter(|&at| at == 0 || all[at - 1].0.setting != all[at].0.setting);
     let best = starts.filter(|&at| all[at].1.fits != Some(false));
-    Sheet::table(&header, all.iter().map(cells)).with_best(best)
+    let sheet = table!(
+        (row, one) = &all,
+        "in the long run" = name(row),
+        "backward" = row.backward,
+        "policy" = one.policy,
+        "steps/h" = format!("{:.1}", one.steps_per_hour),
+        "goodput" = format::percent(one.goodput),
+        "overhead" = format::percent(one.overhead),
+        "stopped" = format::percent(one.stopped),
+        "workers" = one.workers,
+        "steps/h of a worker" = format!("{:.3}", one.steps_per_worker_hour),
+        "fits"[all.iter().any(|(_, one)| one.fits.is_some())] = one.fits,
+    );
+    sheet.with_best(best)
 }

@@ -3,7 +3,8 @@
 use pipeline::Bytes;
 use plan::number;
 use planning::Question;
-use question::{Diagnostic, format};
+use question::sheet::Sheet;
+use question::{Diagnostic, format, object, table};
 use serde::{Serialize, Serializer};
 
 use super::parts::Part;
@@ -43,6 +44,20 @@ impl Line {
     #[must_use]
     pub fn relative(&self) -> Option<f64> {
         (self.first != 0.0).then(|| self.difference() / self.first)
+    }
+
+    /// How both values are written: with as many digits as the larger one has use for.
+    fn written(&self) -> impl Fn(f64) -> String + use<> {
+        let digits = match self.first.abs().max(self.second.abs()) {
+            10_000.0.. => 0,
+            100.0.. => 2,
+            10.0.. => 3,
+            _ => 4,
+        };
+        move |value| match digits {
+            0 => quantities::amount(value),
+            _ => format!("{value:.digits$}"),
+        }
     }
 }
 
@@ -250,77 +265,41 @@ fn merged(
     all
 }
 
-/// The columns of [`rows`].
-pub const COLUMNS: [&str; 5] = ["", "first", "second", "difference", "relative"];
-
-/// `lines` as rows of a table: both values, and by how much the second is more.
+/// `lines` as a table below `title`: both values, and by how much the second is more.
 #[must_use]
-pub fn rows(lines: &[Line]) -> Vec<Vec<String>> {
-    let row = |line: &Line| {
-        let digits = match line.first.abs().max(line.second.abs()) {
-            10_000.0.. => 0,
-            100.0.. => 2,
-            10.0.. => 3,
-            _ => 4,
-        };
-        let value = |value: f64| match digits {
-            0 => quantities::amount(value),
-            _ => format!("{value:.digits$}"),
-        };
-        let difference = line.difference();
-        let sign = if difference < 0.0 { "-" } else { "+" };
-        let relative = line.relative().map_or_else(|| "-".to_owned(), format::signed_percent);
-        let unit = if line.unit.is_empty() { String::new() } else { format!(" ({})", line.unit) };
-        vec![
-            format!("{}{unit}", line.name),
-            value(line.first),
-            value(line.second),
-            format!("{sign}{}", value(difference.abs())),
-            relative,
-        ]
-    };
-    lines.iter().map(row).collect()
-}
-
-/// Both answers, and their differences.
-#[derive(Serialize)]
-struct Json<'a> {
-    first: SetupReport,
-    second: SetupReport,
-    answers: [&'a Planned; 2],
-    time: Vec<Difference>,
-    memory: Vec<Difference>,
-    figures: Vec<Difference>,
-    verdict: Vec<String>,
-}
-
-/// A line with its consequence.
-#[derive(Serialize)]
-struct Difference {
-    #[serde(flatten)]
-    line: Line,
-    difference: f64,
-    relative: Option<f64>,
+pub fn table(title: &str, lines: &[Line]) -> Sheet {
+    table!(
+        (line, value) = lines.iter().map(|line| (line, line.written())),
+        title = match line.unit {
+            "" => line.name.to_owned(),
+            unit => format!("{} ({unit})", line.name),
+        },
+        "first" = value(line.first),
+        "second" = value(line.second),
+        "difference" = {
+            let sign = if line.difference() < 0.0 { "-" } else { "+" };
+            format!("{sign}{}", value(line.difference().abs()))
+        },
+        "relative" = line.relative().map(format::signed_percent),
+    )
 }
 
 impl Serialize for Against<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let of = |line: Line| Difference {
-            difference: line.difference(),
-            relative: line.relative(),
-            line,
+        let with_difference = |line: Line| {
+            let (difference, relative) = (line.difference(), line.relative());
+            object!(flat(line) = line, difference = difference, relative = relative)
         };
-        let all = |lines: Vec<Line>| lines.into_iter().map(of).collect();
         let [first, second] = self.both().map(|(question, plan)| SetupReport::of(question, plan));
-        Json {
-            first,
-            second,
-            answers: self.sides,
-            time: all(self.time()),
-            memory: all(self.memory()),
-            figures: all(self.figures()),
-            verdict: self.verdict(),
-        }
+        object!(
+            first = first,
+            second = second,
+            answers = self.sides,
+            [time] = self.time().into_iter().map(with_difference),
+            [memory] = self.memory().into_iter().map(with_difference),
+            [figures] = self.figures().into_iter().map(with_difference),
+            verdict = self.verdict(),
+        )
         .serialize(serializer)
     }
 }
@@ -342,7 +321,9 @@ mod tests {
     fn differences_are_of_the_second_over_the_first() {
         let line = Line { name: "all", unit: "s", first: 8.0, second: 6.0 };
         assert_eq!((line.difference(), line.relative()), (-2.0, Some(-0.25)));
-        assert_eq!(rows(&[line])[0], ["all (s)", "8.0000", "6.0000", "-2.0000", "-25.00 %"]);
+        let row = ["all (s)", "8.0000", "6.0000", "-2.0000", "-25.00 %"].map(str::to_owned);
+        let header = ["", "first", "second", "difference", "relative"];
+        assert_eq!(table("", &[line]), Sheet::table(header, [row.to_vec()]));
         let none = Line { name: "x", unit: "", first: 0.0, second: 1.0 };
         assert_eq!(none.relative(), None);
     }

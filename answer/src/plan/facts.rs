@@ -3,7 +3,7 @@
 use super::network::MeasuredNetwork;
 use super::planned::Planned;
 use super::priced::Plan;
-use super::{chunk_layers, quantities, software, tables};
+use super::{chunk_layers, doubts, quantities, software, tables};
 
 /// The software that `winner` needs, the change that saves most, useful time, contingency, the order, its memory,
 /// whether it hangs on the network, and the rates of that where they were measured: a line each.
@@ -16,8 +16,8 @@ pub fn facts(planned: &Planned, winner: &Plan) -> Vec<String> {
     });
     let lines = [
         Some(tables::contingency(question, answer, winner)),
-        tables::both_tunings(question, &answer.plans, winner),
-        tables::simpler(question, &answer.plans, winner),
+        doubts::both_tunings(question, &answer.plans, winner),
+        doubts::simpler(question, &answer.plans, winner),
         software::in_words(winner, &planned.software),
         best,
         tables::scarce(winner),

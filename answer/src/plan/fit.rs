@@ -9,7 +9,7 @@ use plan::fit::{Fit, FitError, Observation, Steps, groups};
 use plan::{CalibratedRun, Machine, number};
 use planning::fit::{FitQuestion, Run, SCALES, parameters, scaled};
 use question::sheet::Sheet;
-use question::{Context, Diagnostic, format};
+use question::{Context, Diagnostic, format, table};
 use serde::Serialize;
 use sim::Replay;
 
@@ -266,34 +266,44 @@ impl Fitted {
     #[must_use]
     pub fn sheet(&self) -> Sheet {
         let Self { base, rows, shares, .. } = self;
-        let rows = rows.iter().map(|row| {
-            let times = [row.base, row.fitted, row.left_out].map(|predicted| {
-                let error = format::signed_percent(accuracy::error(predicted, row.measured));
-                format!("{predicted:.3} s {error:>7}")
-            });
-            let own = [row.run.clone(), row.line.to_string(), format!("{:.3} s", row.measured)];
-            own.into_iter().chain(times).collect()
-        });
-        let header = ["iteration", "line", "measured", "base", "fitted", "left out"];
-        let shares = shares.iter().map(|share| {
-            let numbers = [share.base, share.fitted].map(|value| format!("{value:.4}"));
-            let scale = format!("{:.3}", share.fitted / share.base);
-            let own = [share.key.to_owned(), share.scale.to_owned()];
-            own.into_iter().chain(numbers).chain([scale]).collect()
-        });
+        let rows = table!(
+            (row, predicted) = rows.iter().map(|row| {
+                let written = |predicted: f64| {
+                    let error = format::signed_percent(accuracy::error(predicted, row.measured));
+                    format!("{predicted:.3} s {error:>7}")
+                };
+                (row, [row.base, row.fitted, row.left_out].map(written))
+            }),
+            "iteration" = row.run,
+            "line" = row.line,
+            "measured" = format!("{:.3} s", row.measured),
+            "base" = predicted[0],
+            "fitted" = predicted[1],
+            "left out" = predicted[2],
+        );
+        let shares = table!(
+            share = shares,
+            "efficiency" = share.key,
+            "fitted with" = share.scale,
+            base = format!("{:.4}", share.base),
+            "fitted" = format!("{:.4}", share.fitted),
+            "scale" = format!("{:.3}", share.fitted / share.base),
+        );
         let errors = [
             ("base", self.before),
             ("fitted to all iterations", self.in_sample),
             ("left out one by one", self.left_out),
         ];
-        let errors = errors.map(|(name, errors)| {
-            vec![name.to_owned(), format::percent(errors.mean), format::percent(errors.max)]
-        });
-        Sheet::table(&header, rows)
+        let errors = table!(
+            (name, errors) = errors,
+            "error of a step" = name,
+            "mean" = format::percent(errors.mean),
+            "max" = format::percent(errors.max),
+        );
+        rows.and_text("\n")
+            .and(shares)
             .and_text("\n")
-            .and_table(&["efficiency", "fitted with", base, "fitted", "scale"], shares)
-            .and_text("\n")
-            .and_table(&["error of a step", "mean", "max"], errors)
+            .and(errors)
             .and_text(format!("\n{}\n", self.verdict()))
     }
 

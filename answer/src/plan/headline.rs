@@ -5,7 +5,7 @@ use question::format;
 use super::planned::Planned;
 use super::priced::Plan;
 use super::quantities::{amount, days};
-use super::{setup_report, tables};
+use super::{doubts, setup_report, tables};
 
 impl Planned {
     /// The plan to take with its days and dollars, each with the range of 95 % of runs; that none meets deadline and
@@ -26,7 +26,7 @@ impl Planned {
             let which = tables::taken(question, answer, winner);
             format!("The plan to take: {which}: {}.", cost(winner))
         });
-        let missed = || tables::missed(question, &answer.plans);
+        let missed = || doubts::missed(question, &answer.plans);
         winner.or_else(missed).unwrap_or_default()
     }
 }

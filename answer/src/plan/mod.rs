@@ -6,6 +6,7 @@ pub mod assumptions;
 mod choice;
 pub mod chunk_layers;
 mod documents;
+pub mod doubts;
 mod experts;
 pub mod export;
 mod facts;
@@ -44,7 +45,6 @@ pub use self::network::MeasuredNetwork;
 pub use self::parts::Part;
 pub use self::planned::Planned;
 pub use self::priced::{Plan, seconds};
-pub use self::row::PlanRow;
 pub use self::setup_report::SetupReport;
 pub use self::software::ChosenSoftware;
 

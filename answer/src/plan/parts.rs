@@ -3,6 +3,7 @@
 use pipeline::overlap::Stream;
 use pipeline::{Nanos, Order, Placement};
 use plan::{Boundary, Costed, Finalist, Part as LayerPart, PartTimes};
+use question::object;
 use serde::{Serialize, Serializer};
 use sim::streams::{StreamTimes, Streams};
 
@@ -34,14 +35,8 @@ impl Part {
 
 impl Serialize for Part {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Json {
-            name: &'static str,
-            seconds: f64,
-            share: f64,
-        }
         let Self { name, share, .. } = *self;
-        Json { name, seconds: self.seconds(), share }.serialize(serializer)
+        object!(name = name, seconds = self.seconds(), share = share).serialize(serializer)
     }
 }
 

@@ -3,7 +3,8 @@
 use pipeline::Bytes;
 use plan::{Finalist, Overflow, Shortage, StageMemory, number};
 use planning::Question;
-use question::format;
+use question::sheet::Sheet;
+use question::{format, table};
 use serde::Serialize;
 
 use super::chunk_layers::{dealt, layout};
@@ -238,48 +239,39 @@ pub fn figures(question: &Question, plan: &Plan) -> Vec<String> {
     lines
 }
 
-/// The columns of [`time`].
-pub const TIME: [&str; 3] = ["part of a step", "seconds", "share"];
-
 /// The parts of a step, and the step.
 #[must_use]
-pub fn time(plan: &Plan) -> Vec<Vec<String>> {
-    let line = |name: &str, seconds: f64, share: f64| {
-        vec![name.to_owned(), format!("{seconds:.4}"), format::percent(share)]
-    };
+pub fn time(plan: &Plan) -> Sheet {
+    let all = ("all", seconds(plan.step), 1.0);
     let parts = plan.all_parts();
-    let parts = parts.iter().map(|part| line(part.name, part.seconds(), part.share));
-    parts.chain([line("all", seconds(plan.step), 1.0)]).collect()
-}
-
-/// The columns of [`memory`].
-#[must_use]
-pub fn memory_columns() -> Vec<&'static str> {
-    let parts = memory_items(&StageMemory::default());
-    let names = parts.into_iter().map(|one| one.name);
-    ["stage", "layers"].into_iter().chain(names).chain(["all", "may use"]).collect()
+    table!(
+        (name, seconds, share) =
+            parts.iter().map(|part| (part.name, part.seconds(), part.share)).chain([all]),
+        "part of a step" = name,
+        "seconds" = format!("{seconds:.4}"),
+        "share" = format::percent(share),
+    )
 }
 
 /// The memory of the stages of `plan` in GiB: equal stages beside each other share a line.
 #[must_use]
-pub fn memory(plan: &Plan) -> Vec<Vec<String>> {
+pub fn memory(plan: &Plan) -> Sheet {
     let stages: Vec<StageMemoryReport> =
         (0..plan.finalist.costed().shape.stages()).map(|stage| of_stage(plan, stage)).collect();
     let key = |one: &StageMemoryReport| (one.layers, one.parts.clone(), one.device_bytes);
     let alike = stages.chunk_by(|one, next| key(one) == key(next));
     let gib = |bytes: u64| format!("{:.2}", number(bytes) / f64::from(1 << 30));
-    let line = |run: &[StageMemoryReport]| {
+    let parts = memory_items(&StageMemory::default()).into_iter().map(|one| one.name);
+    let header = ["stage", "layers"].into_iter().chain(parts).chain(["all", "may use"]);
+    let row = |run: &[StageMemoryReport]| {
         let [first, ..] = run else { return Vec::new() };
         let stages = match run {
             [.., last] if last.stage > first.stage => format!("{}-{}", first.stage, last.stage),
             _ => first.stage.to_string(),
         };
-        let parts = first.parts.iter().map(|one| gib(one.bytes));
-        [stages, first.layers.to_string()]
-            .into_iter()
-            .chain(parts)
-            .chain([gib(first.bytes), gib(first.device_bytes)])
-            .collect()
+        let sizes =
+            first.parts.iter().map(|one| one.bytes).chain([first.bytes, first.device_bytes]);
+        [stages, first.layers.to_string()].into_iter().chain(sizes.map(gib)).collect()
     };
-    alike.map(line).collect()
+    Sheet::table(header, alike.map(row))
 }

@@ -1,20 +1,17 @@
 //! The answer in words and numbers.
 
 use measured::Contingency;
-use pipeline::{Family, Limit, Nanos, Vocabulary};
-use plan::{MemoryBudget, Recompute, Setup, Split, StageMemory};
+use pipeline::{Family, Limit, Vocabulary};
+use plan::{MemoryBudget, Recompute, Setup, Split};
 
-use super::answer::PlanAnswer;
-use super::choice::{
-    NEEDS, cheapest, is_late, is_run, needs, resolvable_difference, winner_of_stock,
-};
+use super::answer::{PlanAnswer, Searched};
+use super::choice::{is_late, is_run};
 use super::levers::Lever;
-use super::parts::Part;
-use super::priced::{Plan, seconds};
+use super::priced::Plan;
 use super::quantities::{amount, days, error, ranges};
 use planning::{Framework, Question};
-use question::Diagnostic;
-use question::format;
+use question::sheet::Sheet;
+use question::{Diagnostic, format, table};
 
 /// A set-up in a few letters, which [`legend`] explains.
 pub fn setup(setup: &Setup) -> String {
@@ -103,11 +100,6 @@ pub fn legend(answer: &PlanAnswer) -> String {
     format!("set-up: {}", own.collect::<Vec<_>>().join(", "))
 }
 
-/// A time, or that there is none.
-fn time_or_none(time: Option<Nanos>) -> String {
-    time.map_or_else(|| "-".to_owned(), format::time)
-}
-
 /// Parameters of the model, and the assumptions made where it was read, a line each.
 pub fn model(question: &Question) -> Vec<String> {
     let billions = |count: u64| {
@@ -130,51 +122,29 @@ pub fn model(question: &Question) -> Vec<String> {
         .collect()
 }
 
-/// The columns of the whole table of plans.
-pub const HEADER: [&str; 17] = [
-    "plan",
-    "machines",
-    "set-up",
-    "schedule",
-    "step",
-    "error",
-    "over replay",
-    "P50",
-    "P95",
-    "tokens/s",
-    "MFU",
-    "HFU",
-    "bubble",
-    "days",
-    "GPU-hours",
-    "dollars",
-    "$/M tokens",
-];
-
-/// A line of the whole table of plans.
-pub fn line(question: &Question, number: usize, plan: &Plan) -> Vec<String> {
-    let cluster = &question.clusters[plan.cluster];
-    let costed = plan.finalist.costed();
-    let front = if plan.on_front { " *" } else { "" };
-    vec![
-        format!("{number}{front}"),
-        cluster.title(),
-        setup(&costed.setup),
-        schedule(question, plan),
-        format::time(plan.step),
-        error(plan),
-        format::signed_percent(plan.finalist.over_replay()),
-        time_or_none(plan.percentiles.map(|[median, _]| median)),
-        time_or_none(plan.percentiles.map(|[_, p95]| p95)),
-        format::grouped(plan.tokens_per_second),
-        format::percent(plan.mfu),
-        format::percent(plan.hfu),
-        format::percent(plan.finalist.bubble_rate()),
-        days(plan.days),
-        amount(plan.gpu_hours),
-        amount(plan.dollars),
-        format!("{:.4}", plan.dollars / question.tokens * 1e6),
-    ]
+/// The whole table of plans.
+#[must_use]
+pub fn plans(question: &Question, plans: &[Plan]) -> Sheet {
+    table!(
+        (number, plan) = (1..).zip(plans),
+        "plan" = format!("{number}{}", if plan.on_front { " *" } else { "" }),
+        "machines" = question.clusters[plan.cluster].title(),
+        "set-up" = setup(&plan.finalist.costed().setup),
+        "schedule" = schedule(question, plan),
+        "step" = plan.step,
+        "error" = error(plan),
+        "over replay" = format::signed_percent(plan.finalist.over_replay()),
+        "P50" = plan.percentiles.map(|[median, _]| median),
+        "P95" = plan.percentiles.map(|[_, p95]| p95),
+        "tokens/s" = format::grouped(plan.tokens_per_second),
+        "MFU" = format::percent(plan.mfu),
+        "HFU" = format::percent(plan.hfu),
+        "bubble" = format::percent(plan.finalist.bubble_rate()),
+        "days" = days(plan.days),
+        "GPU-hours" = amount(plan.gpu_hours),
+        "dollars" = amount(plan.dollars),
+        "$/M tokens" = format!("{:.4}", plan.dollars / question.tokens * 1e6),
+    )
 }
 
 /// The schedule of `plan`, in brackets if no framework runs it.
@@ -211,17 +181,21 @@ pub fn scarce(plan: &Plan) -> Option<String> {
     Some(format!("its order is made for {limit}, since no more fits{other}"))
 }
 
-/// The columns of the table of memory.
-pub const MEMORY: [&str; 8] =
-    ["plan", "parameters", "gradients", "optimizer", "activations", "buffers", "peak", "may use"];
-
-/// A line of the table of memory: the fullest device.
-pub fn memory(number: usize, plan: &Plan) -> Vec<String> {
-    let (_, held) = plan.finalist.evaluation.fullest();
-    let StageMemory { parameters, gradients, optimizer, activations, buffers } = held;
-    let [may, _] = plan.memory();
-    let sizes = [parameters, gradients, optimizer, activations, buffers, held.sum(), may];
-    std::iter::once(number.to_string()).chain(sizes.map(format::size)).collect()
+/// The table of memory: the fullest device of each plan.
+#[must_use]
+pub fn memory(plans: &[Plan]) -> Sheet {
+    let fullest = |plan: &Plan| plan.finalist.evaluation.fullest().1;
+    table!(
+        (number, plan, held) = (1u64..).zip(plans).map(|(at, plan)| (at, plan, fullest(plan))),
+        "plan" = number,
+        "parameters" = held.parameters,
+        "gradients" = held.gradients,
+        "optimizer" = held.optimizer,
+        "activations" = held.activations,
+        "buffers" = held.buffers,
+        "peak" = held.sum(),
+        "may use" = plan.memory()[0],
+    )
 }
 
 /// The number, machines and set-up of the plan to take.
@@ -274,7 +248,7 @@ pub(super) fn between(error: Option<[f64; 2]>, value: f64, written: fn(f64) -> S
 }
 
 /// Odds in whole percent, short of what nobody knows.
-fn percent_of(odds: f64) -> String {
+pub(super) fn percent_of(odds: f64) -> String {
     match 100.0 * odds {
         ..1.0 => "less than 1 %".to_owned(),
         99.0.. => "more than 99 %".to_owned(),
@@ -292,7 +266,7 @@ fn odds(question: &Question, plan: &Plan) -> Option<String> {
 }
 
 /// The deadline and the budget of `question`, in words.
-fn limits(question: &Question) -> [Option<String>; 2] {
+pub(super) fn limits(question: &Question) -> [Option<String>; 2] {
     [
         question
             .deadline_days
@@ -329,94 +303,6 @@ pub fn contingency(question: &Question, answer: &PlanAnswer, plan: &Plan) -> Str
     )
 }
 
-/// Days by tuned recipes and by the defaults of Megatron-LM, and whether the latter would take another plan: in
-/// words, where the question does not say whose software runs.
-#[must_use]
-pub fn both_tunings(question: &Question, plans: &[Plan], winner: &Plan) -> Option<String> {
-    const KEY: &str = "tuning = \"tuned\" or \"stock\" in [training] says which";
-    let Some(times) = winner.stock else {
-        let covers = winner.errors_of_tunings.is_some();
-        return covers
-            .then(|| format!("its error is that of tuned recipes and of default software: {KEY}"));
-    };
-    let of = |times: f64, error: Option<[f64; 2]>| {
-        let own = winner.days * times;
-        let range = between(error, own, days);
-        format!("{} days{range} and {} dollars", days(own), amount(winner.dollars * times))
-    };
-    let [tuned, stock] = [0, 1].map(|at| winner.errors_of_tunings.map(|both| both[at]));
-    let other = winner_of_stock(question, plans).filter(|one| !std::ptr::eq(*one, winner));
-    let is_other = other.filter(|one| {
-        let apart = seconds(winner.step) * times / (seconds(one.step) * one.stock.unwrap_or(1.0));
-        one.cluster != winner.cluster || apart - 1.0 > resolvable_difference(one, winner)
-    });
-    let verdict = match is_other {
-        None => "it is the plan to take of both".to_owned(),
-        Some(one) => format!(
-            "that would rather take {} {} on {}",
-            order_name(one),
-            setup(&one.finalist.costed().setup),
-            question.clusters[one.cluster].title()
-        ),
-    };
-    Some(format!(
-        "by tuned recipes {}; as a first run of stock Megatron-LM {}: {verdict}; {KEY}",
-        of(1.0, tuned),
-        of(times, stock)
-    ))
-}
-
-/// That no plan meets deadline and budget with the odds that are asked for, the best odds, and what would raise them.
-#[must_use]
-pub fn missed(question: &Question, plans: &[Plan]) -> Option<String> {
-    if plans.is_empty() || plans.iter().any(|plan| !is_late(question, plan)) {
-        return None;
-    }
-    let nearest = |of: fn(&Plan) -> f64| plans.iter().min_by(|a, b| of(a).total_cmp(&of(b)));
-    let described = |plan: &Plan| {
-        let cluster = &question.clusters[plan.cluster];
-        let (days, dollars) = (days(plan.days), amount(plan.dollars));
-        format!("{days} days and {dollars} dollars on {}", cluster.title())
-    };
-    let of_both = |plan: &&Plan| plan.odds(question).unwrap_or_default();
-    let likeliest = plans.iter().max_by(|a, b| of_both(a).total_cmp(&of_both(b)))?;
-    let confidence = question.confidence;
-    let factor = likeliest.overrun.factor(confidence);
-    let [late, dear] =
-        likeliest.odds_of_limits(question).map(|odds| odds.is_some_and(|odds| odds < confidence));
-    // Rounded up, so that they are met.
-    let longer = late.then(|| format!("deadline-days = {}", rounded_up(likeliest.days * factor)));
-    let dearer = dear.then(|| format!("budget = {}", rounded_up(likeliest.dollars * factor)));
-    let lower = (100.0 * of_both(&likeliest)).floor() / 100.0;
-    let lower = (lower >= 0.01).then(|| format!("confidence = {lower}"));
-    let given: Vec<String> = longer.into_iter().chain(dearer).collect();
-    let given = [given.join(" and ")].into_iter().chain(lower).collect::<Vec<_>>().join(", or ");
-    let limits: Vec<String> = limits(question).into_iter().flatten().collect();
-    Some(format!(
-        "no plan keeps within {} with odds of {}: the likeliest, {}, has {}, and would need steps {:.2} times as fast; \
-         the fastest takes {}, the cheapest {}; give other devices, {given}",
-        limits.join(" and "),
-        percent_of(confidence),
-        described(likeliest),
-        percent_of(of_both(&likeliest)),
-        factor * overshoot(question, likeliest),
-        nearest(|plan| plan.days).map(described)?,
-        nearest(|plan| plan.dollars).map(described)?,
-    ))
-}
-
-/// How many times the deadline or the budget `plan` takes, the larger.
-fn overshoot(question: &Question, plan: &Plan) -> f64 {
-    let times = |planned: f64, limit: Option<f64>| limit.map_or(0.0, |limit| planned / limit);
-    times(plan.days, question.deadline_days).max(times(plan.dollars, question.budget))
-}
-
-/// `value` in few digits, and no less.
-fn rounded_up(value: f64) -> String {
-    let scale = if value < 10.0 { 1e4 } else { 1.0 };
-    format!("{}", (value * scale).ceil() / scale)
-}
-
 /// The share of time that failures leave, in words.
 #[must_use]
 pub fn useful(plan: &Plan) -> String {
@@ -429,100 +315,6 @@ pub fn useful(plan: &Plan) -> String {
         100.0 * plan.goodput,
         plan.checkpoint_interval
     )
-}
-
-/// That nothing is measured on `machine`.
-pub(crate) fn unmeasured_step(machine: &str) -> String {
-    format!(
-        "nothing is measured on {machine} like this: its step is what data sheets promise, not what was seen"
-    )
-}
-
-/// That nothing is measured on the devices of the plan to take, that no framework runs it, or that a cheaper one is
-/// left for that: a sentence each.
-#[must_use]
-pub fn doubts(question: &Question, plans: &[Plan], winner: &Plan) -> Vec<String> {
-    let name = |plan: &Plan| question.clusters[plan.cluster].name();
-    let cheaper = |is: &dyn Fn(&Plan) -> bool| {
-        let mut plans = plans.iter().filter(|plan| plan.shortage.is_none() && is(plan));
-        plans.find(|plan| plan.dollars < winner.dollars)
-    };
-    let unmeasured = match winner.error {
-        None => Some(unmeasured_step(&name(winner))),
-        Some(_) => cheaper(&|plan| plan.error.is_none()).map(|plan| {
-            format!(
-                "{} would be cheaper by its data sheet, {} dollars, and nothing is measured on it",
-                name(plan),
-                amount(plan.dollars)
-            )
-        }),
-    };
-    let not_run = match is_run(question, winner) {
-        false => Some("neither Megatron-LM nor torchtitan runs it".to_owned()),
-        true => cheaper(&|plan| !is_run(question, plan) && plan.error.is_some()).map(|plan| {
-            format!(
-                "{} would be cheaper, {} dollars, and neither Megatron-LM nor torchtitan runs it",
-                order_name(plan),
-                amount(plan.dollars)
-            )
-        }),
-    };
-    let unsure = unsure(question, plans, winner);
-    unsure.into_iter().chain(unmeasured).chain(not_run).collect()
-}
-
-/// That the plan to take may not fit, or that a faster or cheaper one may fit: by how much, and with which odds.
-fn unsure(question: &Question, plans: &[Plan], winner: &Plan) -> Option<String> {
-    if winner.shortage.is_some() {
-        return Some(format!("nothing surely fits; this one {}", super::setup_report::fit(winner)));
-    }
-    let is_unsure = |plan: &&Plan| plan.shortage.is_some() && plan.dollars < winner.dollars;
-    let plan = plans.iter().filter(is_unsure).min_by(|a, b| a.dollars.total_cmp(&b.dollars))?;
-    let on = match plan.cluster == winner.cluster {
-        true => String::new(),
-        false => format!(" on {}", question.clusters[plan.cluster].title()),
-    };
-    Some(format!(
-        "{} {}{on} would take {}, {} dollars less, and may fit, with odds of {}: worth a first try",
-        order_name(plan),
-        setup(&plan.finalist.costed().setup),
-        format::time(plan.step),
-        amount(winner.dollars - plan.dollars),
-        super::setup_report::odds(plan),
-    ))
-}
-
-/// Why the plan to take is not the cheapest, if it is not, and what that would gain.
-#[must_use]
-pub fn simpler(question: &Question, plans: &[Plan], winner: &Plan) -> Option<String> {
-    let cheapest = cheapest(question, plans).filter(|plan| !std::ptr::eq(*plan, winner))?;
-    let [own, other] = [winner, cheapest].map(|plan| needs(question, plan));
-    let more = NEEDS.into_iter().zip(own.into_iter().zip(other));
-    let more: Vec<&str> =
-        more.filter(|(_, (own, other))| other > own).map(|(need, _)| need).collect();
-    let why = match more.is_empty() {
-        true => "as stock Megatron-LM it is slower".to_owned(),
-        false => format!("it needs {}", more.join(", ")),
-    };
-    Some(format!(
-        "{} {} would be {} faster and {} dollars cheaper, but {why}, and predictions do not tell steps less than {} apart",
-        order_name(cheapest),
-        setup(&cheapest.finalist.costed().setup),
-        format::percent(1.0 - seconds(cheapest.step) / seconds(winner.step)),
-        amount(winner.dollars - cheapest.dollars),
-        format::percent(resolvable_difference(winner, cheapest)),
-    ))
-}
-
-/// By how much measured iterations would make the steps of set-ups better, in words, where all machines are built in.
-#[must_use]
-pub fn calibration(question: &Question) -> Option<String> {
-    let mut machines = question.clusters.iter().flat_map(|cluster| &cluster.parts);
-    let are_built_in = machines.all(|(machine, _)| {
-        scenarios::MACHINES.get(&machine.name).is_some() && machine.measured.is_none()
-    });
-    let words = || crate::advise::calibration_helps().ok();
-    are_built_in.then(words).flatten()
 }
 
 /// The memory that may be used of a device, in words.
@@ -546,42 +338,35 @@ pub fn memory_budget(question: &Question) -> String {
     )
 }
 
-/// Where the winner's time goes, largest first: name, seconds and share.
-pub fn parts(plan: &Plan) -> Vec<Vec<String>> {
-    let line = |part: Part| {
-        let share = format::percent(part.share);
-        vec![part.name.to_owned(), format!("{:.3} s", part.seconds()), share]
-    };
-    plan.longest_parts().into_iter().map(line).collect()
+/// Where the winner's time goes, largest first.
+pub fn parts(plan: &Plan) -> Sheet {
+    table!(
+        part = plan.longest_parts(),
+        "time breakdown of the recommended plan, busiest stage" = part.name,
+        "a step" = format!("{:.3} s", part.seconds()),
+        "share" = format::percent(part.share),
+    )
 }
 
-/// The columns of [`parts`].
-pub const PARTS: [&str; 3] =
-    ["time breakdown of the recommended plan, busiest stage", "a step", "share"];
-
-/// The savings of each change for the winner: name, step and dollars.
-pub fn worth(levers: &[Lever]) -> Vec<Vec<String>> {
-    let line =
-        |lever: &Lever| vec![lever.name.clone(), format::time(lever.step), amount(lever.saved)];
-    levers.iter().map(line).collect()
+/// The savings of each change for the winner.
+pub fn worth(levers: &[Lever]) -> Sheet {
+    table!(
+        lever = levers,
+        "what each change would save" = lever.name,
+        "step" = lever.step,
+        "dollars saved" = amount(lever.saved),
+    )
 }
-
-/// The columns of [`worth`].
-pub const WORTH: [&str; 3] = ["what each change would save", "step", "dollars saved"];
 
 /// Why set-ups are not among the plans: a line for each reason of each cluster.
-pub fn reasons(question: &Question, answer: &PlanAnswer) -> Vec<Vec<String>> {
-    let mut rows = Vec::new();
-    for (cluster, searched) in question.clusters.iter().zip(&answer.searched) {
-        let name = cluster.title();
-        let found = &searched.found;
-        rows.push(vec![name.clone(), "set-ups".to_owned(), searched.setups.to_string()]);
-        rows.push(vec![name.clone(), "simulated".to_owned(), found.simulated.to_string()]);
-        for (reason, count) in &found.left_out {
-            rows.push(vec![name.clone(), reason.clone(), count.to_string()]);
-        }
-    }
-    rows
+pub fn reasons(question: &Question, answer: &PlanAnswer) -> Sheet {
+    let clusters = question.clusters.iter().zip(&answer.searched);
+    let rows = clusters.flat_map(|(cluster, Searched { setups, found })| {
+        let own = [("set-ups", *setups as u64), ("simulated", found.simulated)];
+        let left_out = found.left_out.iter().map(|(reason, count)| (reason.as_str(), *count));
+        own.into_iter().chain(left_out).map(|(reason, count)| (cluster.title(), reason, count))
+    });
+    table!((name, reason, count) = rows, "machines" = name, "fate" = reason, "set-ups" = count)
 }
 
 /// In which frameworks the plans run: a line for each answer that some have, with their numbers.
@@ -639,5 +424,5 @@ pub const DEFINITIONS: [&str; 6] = [
 ];
 
 pub fn csv(question: &Question, answer: &PlanAnswer) -> Result<Vec<u8>, Diagnostic> {
-    crate::csv(answer.plans.iter().map(|plan| super::PlanRow::of(question, plan)))
+    crate::csv(answer.plans.iter().map(|plan| super::row::row(question, plan)))
 }

@@ -7,10 +7,10 @@ use ::profile::{Backward, Facts, Quantity, RecordedChunk, TrainerProfile};
 use std::path::{Path, PathBuf};
 
 use imports::timers;
-use pipeline::{Bytes, Placement};
-use question::format;
+use pipeline::Bytes;
+use question::cell::Cell;
 use question::sheet::Sheet;
-use question::{Context, Diagnostic};
+use question::{Context, Diagnostic, object, table};
 use serde::Serialize;
 
 use crate::compare::seconds as seconds_of;
@@ -56,31 +56,6 @@ fn of_file(context: &Context<'_>, path: &Path) -> Result<TrainerProfile, Diagnos
     profile.map_err(|error| Diagnostic::new(error.to_string()))
 }
 
-/// A profile as JSON: means in seconds, of the hop the median; sizes in bytes.
-#[derive(Serialize)]
-pub struct ProfileJson {
-    schedule: String,
-    stages: usize,
-    placement: Placement,
-    microbatches: u32,
-    program: String,
-    device: String,
-    message_bytes: Option<u64>,
-    hop_seconds: Option<f64>,
-    overhead_seconds: Option<f64>,
-    chunks: Vec<ChunkJson>,
-}
-
-#[derive(Serialize)]
-struct ChunkJson {
-    forward_seconds: f64,
-    backward_input_seconds: Option<f64>,
-    backward_weight_seconds: Option<f64>,
-    backward_seconds: Option<f64>,
-    activation_bytes: Option<u64>,
-    activation_until_weight_bytes: Option<u64>,
-}
-
 /// The passes of a chunk: B, W, and both at once.
 fn backwards(chunk: &RecordedChunk) -> [Option<&Quantity>; 3] {
     match &chunk.backward {
@@ -89,54 +64,50 @@ fn backwards(chunk: &RecordedChunk) -> [Option<&Quantity>; 3] {
     }
 }
 
-/// `profile` for programs.
+/// `profile` for programs: means in seconds, of the hop the median; sizes in bytes.
 #[must_use]
-pub fn json(profile: &TrainerProfile) -> ProfileJson {
+pub fn json(profile: &TrainerProfile) -> impl Serialize {
     let seconds = |one: &Quantity| seconds_of(one.mean());
-    let chunk = |chunk: &RecordedChunk| {
+    let chunks = profile.chunks.iter().map(|chunk| {
         let [input, weight, whole] = backwards(chunk).map(|one| one.map(seconds));
-        ChunkJson {
-            forward_seconds: seconds(&chunk.forward),
-            backward_input_seconds: input,
-            backward_weight_seconds: weight,
-            backward_seconds: whole,
-            activation_bytes: chunk.footprint.map(|one| one.until_backward.0),
-            activation_until_weight_bytes: chunk.footprint.map(|one| one.until_weight.0),
-        }
-    };
-    ProfileJson {
-        schedule: profile.schedule.clone(),
-        stages: profile.stages,
-        placement: profile.placement,
-        microbatches: profile.microbatches,
-        program: profile.machine.program.clone(),
-        device: profile.machine.device.clone(),
-        message_bytes: profile.message.map(|bytes| bytes.0),
-        hop_seconds: profile.hop.as_ref().map(|one| seconds_of(one.median())),
-        overhead_seconds: profile.overhead.as_ref().map(seconds),
-        chunks: profile.chunks.iter().map(chunk).collect(),
-    }
+        object!(
+            forward_seconds = seconds(&chunk.forward),
+            backward_input_seconds = input,
+            backward_weight_seconds = weight,
+            backward_seconds = whole,
+            activation_bytes = chunk.footprint.map(|one| one.until_backward.0),
+            activation_until_weight_bytes = chunk.footprint.map(|one| one.until_weight.0),
+        )
+    });
+    object!(
+        schedule = &profile.schedule,
+        stages = profile.stages,
+        placement = profile.placement,
+        microbatches = profile.microbatches,
+        program = &profile.machine.program,
+        device = &profile.machine.device,
+        message_bytes = profile.message.map(|bytes| bytes.0),
+        hop_seconds = profile.hop.as_ref().map(|one| seconds_of(one.median())),
+        overhead_seconds = profile.overhead.as_ref().map(seconds),
+        [chunks] = chunks,
+    )
 }
 
 /// `profile` for people: a row for each chunk, the hop and the overhead below.
 #[must_use]
 pub fn sheet(profile: &TrainerProfile) -> Sheet {
-    let time = |one: Option<&Quantity>| one.map_or_else(none, |one| format::time(one.mean()));
-    let size = |one: Option<Bytes>| one.map_or_else(none, |bytes| bytes.to_string());
-    let row = |(at, chunk): (usize, &RecordedChunk)| {
-        let [input, weight, whole] = backwards(chunk);
-        vec![
-            at.to_string(),
-            time(Some(&chunk.forward)),
-            time(input),
-            time(weight),
-            time(whole),
-            size(chunk.footprint.map(|one| one.until_backward)),
-            size(chunk.footprint.map(|one| one.until_weight)),
-        ]
-    };
-    let header = ["chunk", "F", "B", "W", "B and W at once", "M_B", "M_W"];
-    let rows = profile.chunks.iter().enumerate().map(row);
+    let size = |one: Option<Bytes>| one.map(|bytes| bytes.to_string());
+    let chunks = profile.chunks.iter().map(|chunk| (chunk, backwards(chunk)));
+    let table = table!(
+        (at, (chunk, [input, weight, whole])) = chunks.enumerate(),
+        "chunk" = at,
+        "F" = chunk.forward.mean(),
+        "B" = input.map(Quantity::mean),
+        "W" = weight.map(Quantity::mean),
+        "B and W at once" = whole.map(Quantity::mean),
+        "M_B" = size(chunk.footprint.map(|one| one.until_backward)),
+        "M_W" = size(chunk.footprint.map(|one| one.until_weight)),
+    );
     let doubts = match profile.doubts().as_slice() {
         [] => String::new(),
         [(one, _)] => format!("{one} is known less well than its mean shows\n"),
@@ -150,16 +121,11 @@ pub fn sheet(profile: &TrainerProfile) -> Sheet {
             "recorded: {schedule} on {}, {stages} stages, {microbatches} microbatches\n\n",
             profile.machine.device
         ))
-        .and(Sheet::table(&header, rows))
+        .and(table)
         .and_text(format!(
             "\nhop {}, overhead of a pass {}, message {}\n{doubts}",
-            profile.hop.as_ref().map_or_else(none, |one| format::time(one.median())),
-            time(profile.overhead.as_ref()),
-            size(profile.message)
+            profile.hop.as_ref().map(Quantity::median).cell(),
+            profile.overhead.as_ref().map(Quantity::mean).cell(),
+            size(profile.message).cell(),
         ))
-}
-
-/// Word for missing values.
-fn none() -> String {
-    "-".to_owned()
 }

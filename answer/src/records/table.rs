@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pipeline::Nanos;
 use question::sheet::Sheet;
-use question::{Context, Diagnostic, format};
+use question::{Context, Diagnostic, format, table};
 use search::Instance;
 use serde::Serialize;
 
@@ -139,36 +139,15 @@ impl RecordRow {
         self.cost_ns.is_some() && self.cost_ns == self.bound_ns
     }
 
-    /// The cells of a line for people.
-    #[must_use]
-    pub fn cells(&self) -> Vec<String> {
-        let none = || "-".to_owned();
-        let time = |time: Option<u64>| time.map_or_else(none, |time| format::time(Nanos(time)));
-        let gap = match self.gap {
-            Some(_) if self.is_optimal() => "0: optimal".to_owned(),
-            gap => gap.map_or_else(none, format::percent),
-        };
-        vec![
-            self.name.clone(),
-            self.stages.to_string(),
-            self.microbatches.to_string(),
-            self.chunks.clone(),
-            self.memory_limit.clone(),
-            time(self.cost_ns),
-            time(self.bound_ns),
-            gap,
-            self.bubble_rate.map_or_else(none, format::percent),
-            self.argument.map_or_else(none, str::to_owned),
-            self.by.clone().unwrap_or_else(none),
-        ]
+    fn written_gap(&self) -> Option<String> {
+        match self.is_optimal() {
+            true => Some("0: optimal".to_owned()),
+            false => self.gap.map(format::percent),
+        }
     }
 }
 
 impl RecordTable {
-    /// The headings of [`RecordRow::cells`].
-    pub const HEADER: [&str; 11] =
-        ["name", "p", "m", "v", "limit", "cost", "bound", "gap", "bubble", "argument", "found by"];
-
     /// How many pipelines there are, how many orders are optimal, and the gaps, in a sentence.
     #[must_use]
     pub fn summary(&self) -> String {
@@ -187,7 +166,21 @@ impl RecordTable {
     /// The rows for people.
     #[must_use]
     pub fn sheet(&self) -> Sheet {
-        Sheet::table(&Self::HEADER, self.records.iter().map(RecordRow::cells)).and_text(format!(
+        let table = table!(
+            row = &self.records,
+            "name" = row.name,
+            "p" = row.stages,
+            "m" = row.microbatches,
+            "v" = row.chunks,
+            "limit" = row.memory_limit,
+            "cost" = row.cost_ns.map(Nanos),
+            "bound" = row.bound_ns.map(Nanos),
+            "gap" = row.written_gap(),
+            "bubble" = row.bubble_rate.map(format::percent),
+            "argument" = row.argument,
+            "found by" = row.by,
+        );
+        table.and_text(format!(
             "\n{}\ngap: distance from the cost to the proven lower bound, as a share of the cost. argument: the proof of the \
              bound.\n",
             self.summary()

@@ -2,8 +2,8 @@
 
 use measured::accuracy;
 use pipeline::Nanos;
-use question::format;
 use question::sheet::Sheet;
+use question::{format, table};
 use serde::Serialize;
 use traces::{Direction, LinkHops, Run, Sends, Times};
 
@@ -88,16 +88,17 @@ impl Hops {
 
     /// The estimates for people.
     pub(super) fn sheet(&self) -> Sheet {
-        let row = |link: &Link| {
-            let Link { from, to, direction, crossings, samples, .. } = link;
-            let mut row = vec![format!("{from} to {to}"), (*direction).to_owned()];
-            row.extend([crossings.to_string(), samples.to_string()]);
-            let times = [link.low_ns, link.median_ns, link.high_ns];
-            let time = |time| if *samples == 0 { "-".into() } else { format::time(Nanos(time)) };
-            row.extend(times.map(time));
-            row
-        };
-        let header = ["hop", "of", "values", "samples", "10 %", "median", "90 %"];
+        let time = |link: &Link, time| (link.samples > 0).then_some(Nanos(time));
+        let table = table!(
+            link = &self.links,
+            "hop" = format!("{} to {}", link.from, link.to),
+            "of" = link.direction,
+            "values" = link.crossings,
+            "samples" = link.samples,
+            "10 %" = time(link, link.low_ns),
+            "median" = time(link, link.median_ns),
+            "90 %" = time(link, link.high_ns),
+        );
         let sends = match self.sends {
             "paired" => "a rank is held up by its sends until the other end is ready",
             _ => "a rank is not held up by its sends",
@@ -109,7 +110,7 @@ impl Hops {
             }
             None => "one step: its hops are estimated from itself".to_owned(),
         };
-        Sheet::table(&header, self.links.iter().map(row)).and_text(format!(
+        table.and_text(format!(
             "\nhops are estimates, no measurement: {METHOD}\n{sends}; {held_out}\n"
         ))
     }

@@ -1,16 +1,22 @@
 //! Predicted steps as tables.
 
 use pipeline::Nanos;
-use question::format;
 use question::sheet::Sheet;
+use question::{format, table};
 
-use super::{ReplayAnswer, Step};
+use super::ReplayAnswer;
 
 /// The steps, the error of the prediction, and the mean step after each change.
 pub(super) fn sheet(answer: &ReplayAnswer) -> Sheet {
-    let rows = answer.steps.iter().map(step);
+    let steps = table!(
+        step = &answer.steps,
+        "step" = step.step,
+        "measured" = Nanos(step.measured_ns),
+        "predicted" = Nanos(step.predicted_ns),
+        "error" = format::signed_percent(step.error()),
+    );
     let [mean, max] = [answer.mean_abs_error, answer.max_abs_error].map(format::percent);
-    Sheet::table(&["step", "measured", "predicted", "error"], rows)
+    steps
         .and_text(format!("\nmean absolute error {mean}, largest {max}\n"))
         .and(changes(answer).under_a_gap())
         .and(estimates(answer))
@@ -46,26 +52,22 @@ fn estimates(answer: &ReplayAnswer) -> Sheet {
     }
 }
 
-fn step(step: &Step) -> Vec<String> {
-    let [measured, predicted] =
-        [step.measured_ns, step.predicted_ns].map(|time| format::time(Nanos(time)));
-    vec![step.step.to_string(), measured, predicted, format::signed_percent(step.error())]
-}
-
 /// The changes that were asked for, and the cost of each straggler.
 fn changes(answer: &ReplayAnswer) -> Sheet {
-    let row = |what: String, step: u64, saved: i64| {
-        let sign = if saved < 0 { "-" } else { "" };
-        let time = |nanos| format::time(Nanos(nanos));
-        let saved_time = format!("{sign}{}", time(saved.unsigned_abs()));
-        vec![what, time(step), saved_time, share(saved, answer.predicted_ns)]
-    };
-    let changes = answer.what_if.iter().map(|one| row(one.name.clone(), one.step_ns, one.saved_ns));
+    let changes = answer.what_if.iter().map(|one| (one.name.clone(), one.step_ns, one.saved_ns));
     let stragglers = answer.stragglers.iter();
-    let stragglers = stragglers.map(|one| row(one.to_string(), one.step_ns, one.saved_ns));
-    let all = std::iter::once(row("as it was".to_owned(), answer.predicted_ns, 0));
-    let header = ["what if", "mean step", "saves", "of the step"];
-    Sheet::table(&header, all.chain(changes).chain(stragglers))
+    let stragglers = stragglers.map(|one| (one.to_string(), one.step_ns, one.saved_ns));
+    let was = [("as it was".to_owned(), answer.predicted_ns, 0)];
+    table!(
+        (what, step, saved) = was.into_iter().chain(changes).chain(stragglers),
+        "what if" = what,
+        "mean step" = Nanos(step),
+        "saves" = {
+            let sign = if saved < 0 { "-" } else { "" };
+            format!("{sign}{}", format::time(Nanos(saved.unsigned_abs())))
+        },
+        "of the step" = share(saved, answer.predicted_ns),
+    )
 }
 
 #[allow(clippy::cast_precision_loss)]

@@ -8,7 +8,7 @@ use serde::Serialize;
 use question::rl::RlKeys;
 use question::sheet::Sheet;
 use question::values::packing::{CommunicationKey, MethodKey, OrderKey, PlacementKey, StrategyKey};
-use question::{Diagnostic, format};
+use question::{Diagnostic, format, table};
 
 /// Parts of the devices that may generate where rollout and training are apart, in quarters.
 const QUARTERS: [u64; 3] = [1, 2, 3];
@@ -172,21 +172,14 @@ pub(super) fn ranked(rows: Vec<LeverRow>) -> Vec<LeverRow> {
 
 /// The table of levers.
 pub(super) fn sheet(rows: &[LeverRow]) -> Sheet {
-    let row = |row: &LeverRow| {
-        vec![
-            row.lever.to_owned(),
-            row.change.clone(),
-            row.step_ns.map_or("-".to_owned(), |step| format::rounded_time(Nanos(step))),
-            match (&row.refused, row.saved) {
-                (Some(_), _) | (None, None) => "-".to_owned(),
-                (None, Some(saved)) => format::signed_percent(saved),
-            },
-            if row.same_training { "the same" } else { "changes" }.to_owned(),
-        ]
-    };
-    let table = Sheet::table(
-        &["lever", "change", "step", "saved of a response", "training"],
-        rows.iter().map(row),
+    let table = table!(
+        row = rows,
+        "lever" = row.lever,
+        "change" = row.change,
+        "step" = row.step_ns.map(|step| format::rounded_time(Nanos(step))),
+        "saved of a response" =
+            row.saved.filter(|_| row.refused.is_none()).map(format::signed_percent),
+        "training" = if row.same_training { "the same" } else { "changes" },
     );
     let refused = rows
         .iter()

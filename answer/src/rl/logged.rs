@@ -1,8 +1,8 @@
 //! What an answer says of the log of its run.
 
 use pipeline::Nanos;
-use question::format;
 use question::sheet::Sheet;
+use question::{format, table};
 use serde::Serialize;
 
 use super::calibrated::in_words;
@@ -167,15 +167,13 @@ impl LoggedSteps {
 
     /// The phases beside their predictions, and what is not known.
     pub(super) fn sheet(&self) -> Sheet {
-        let time = |nanos: Option<u64>| {
-            nanos.map_or("-".to_owned(), |nanos| format::rounded_time(Nanos(nanos)))
-        };
-        let row = |row: &LoggedPhase| {
-            let logged = row.logged.map_or("unknown".to_owned(), in_words);
-            let off = row.off.map_or("-".to_owned(), format::signed_percent);
-            vec![row.phase.to_owned(), time(row.predicted_ns), logged, off]
-        };
-        let head = ["logged phase", "predicted", "logged", "prediction off"];
+        let table = table!(
+            row = &self.phases,
+            "logged phase" = row.phase,
+            "predicted" = row.predicted_ns.map(|time| format::rounded_time(Nanos(time))),
+            "logged" = row.logged.map_or("unknown".to_owned(), in_words),
+            "prediction off" = row.off.map(format::signed_percent),
+        );
         let runs = match self.runs {
             0 | 1 => String::new(),
             runs => format!("; the last of {runs} runs"),
@@ -190,8 +188,6 @@ impl LoggedSteps {
         };
         let text = format!("calibrated by {}, {counted}{left_out}{runs}\n", self.name());
         let unknown = self.unknown.iter().map(|one| format!("unknown: {one}\n"));
-        Sheet::table(&head, self.phases.iter().map(row))
-            .and_text(text)
-            .and_text(unknown.collect::<String>())
+        table.and_text(text).and_text(unknown.collect::<String>())
     }
 }

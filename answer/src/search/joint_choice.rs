@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 use cases::{Joint, SearchedJointly};
 use pipeline::{LayerLayout, Nanos, Placement, Schedule};
-use question::format;
 use question::scenario::Setting;
+use question::sheet::Sheet;
 use question::values::passes::Recomputed;
+use question::{format, table};
 use search::{BestPublished, Choice};
 use serde::Serialize;
 
@@ -126,31 +127,20 @@ impl ChosenSettings {
     }
 }
 
-impl WithSettings {
-    /// Cells of a table: name, settings, cost, and the gain of the answer; in the columns of
-    /// [`Self::header`].
-    pub(super) fn line(&self) -> Vec<String> {
-        let summary = &self.summary;
-        let mut line = vec![
-            self.schedule.to_owned(),
-            summary.chunks(),
-            summary.layout.clone().unwrap_or_else(|| "-".to_owned()),
-            summary.recompute.clone(),
-        ];
-        line.extend(summary.offload());
-        line.extend(summary.pairs.map(|pairs| if pairs { "yes" } else { "no" }.to_owned()));
-        line.extend([format::time(Nanos(self.cost_ns)), format::percent(self.gain)]);
-        line
-    }
-
-    /// The names of the columns of lines.
-    pub(super) fn header(&self) -> Vec<&'static str> {
-        let mut header = vec!["published", "v", "layers", "recompute"];
-        header.extend(self.summary.offload.as_ref().map(|_| "to the host"));
-        header.extend(self.summary.pairs.map(|_| "in pairs"));
-        header.extend(["cost", "saved"]);
-        header
-    }
+/// The published schedules with their settings, and the gain of the answer over each.
+pub(super) fn table(published: &[WithSettings]) -> Sheet {
+    let first = published.first().map(|one| &one.summary);
+    table!(
+        one = published,
+        "published" = one.schedule,
+        "v" = one.summary.chunks(),
+        "layers" = one.summary.layout,
+        "recompute" = one.summary.recompute,
+        "to the host"[first.is_some_and(|first| first.offload.is_some())] = one.summary.offload(),
+        "in pairs"[first.is_some_and(|first| first.pairs.is_some())] = one.summary.pairs,
+        "cost" = Nanos(one.cost_ns),
+        "saved" = format::percent(one.gain),
+    )
 }
 
 impl JointChoice {

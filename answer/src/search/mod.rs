@@ -20,9 +20,8 @@ use question::scenario::{Scenario, Setting};
 use question::search::{PlacementArg, SearchKeys, Varied};
 use question::sheet::Sheet;
 use question::values::segments::LoneBackward;
-use question::{Context, Diagnostic, Warnings, hardware, noise};
-use serde::Serialize;
-use serde::ser::{SerializeStruct, Serializer};
+use question::{Context, Diagnostic, Warnings, hardware, noise, object};
+use serde::{Serialize, Serializer};
 
 use self::asked::{Asked, aim, figure, row};
 pub use self::elsewhere::{Elsewhere, SearchedElsewhere};
@@ -65,16 +64,12 @@ impl SearchAnswer {
 
 impl Serialize for SearchAnswer {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let entries: Vec<report::entry::Full> =
-            self.rows.iter().map(report::entry::Full::from).collect();
-        let mut object =
-            serializer.serialize_struct("Answer", 2 + usize::from(self.interrupted))?;
-        object.serialize_field("headline", &self.headline())?;
-        object.serialize_field("results", &entries)?;
-        if self.interrupted {
-            object.serialize_field("interrupted", &true)?;
-        }
-        object.end()
+        object!(
+            headline = self.headline(),
+            [results] = self.rows.iter().map(report::entry::full),
+            some(interrupted) = self.interrupted.then_some(true),
+        )
+        .serialize(serializer)
     }
 }
 

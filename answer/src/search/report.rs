@@ -1,32 +1,32 @@
 //! The results of searches, for tables and files.
 
+mod certified;
 pub(super) mod entry;
 mod joint;
 pub(super) mod on_hardware;
 mod simulated;
+mod tables;
 mod under_noise;
 
 use std::borrow::Cow;
 
-use certificate::{Backwards, BoundArgument, Certificate, Heads, Log, Proof, Refusal};
-use ilp::End;
 use pipeline::overlap::{Overlap, Part, Stream};
-use pipeline::{Bytes, Costs, Metrics, Nanos, Placement};
+use pipeline::{Bytes, Costs, Metrics, Nanos};
 use profile::TrainerProfile;
-use search::bounds::Argument::Branching;
-use search::{Found, Instance, Milestone, Objective, Published, Running};
+use search::{Instance, Milestone, Objective, Published, Running};
 use sim::{Details, Replay, Simulation, Study};
 
 use cases::{Case, Searched};
+use question::Diagnostic;
 use question::scenario::Setting;
 use question::search::ObjectiveArg;
-use question::sheet::Sheet;
-use question::{Diagnostic, format};
 
+pub(super) use self::certified::certificate;
+pub(crate) use self::certified::certificate_of;
+pub(super) use self::tables::sheet;
 use super::joint_choice::gain;
 use super::{Elsewhere, Improvements, JointChoice, Simulated, Solved};
 use crate::front::Standing;
-use crate::solution::against_bound_in_time;
 
 pub struct SearchRow {
     /// The order that was found, with its instance.
@@ -354,223 +354,4 @@ fn searched_costs(case: &Case) -> Cow<'_, Costs> {
         None => Cow::Borrowed(costs),
         Some(_) => Cow::Owned(costs.clone().of_mean_microbatch()),
     }
-}
-
-/// The certificate that proves the result to a third party.
-pub(super) fn certificate(row: &SearchRow) -> Result<Certificate, Diagnostic> {
-    let searched = &row.searched;
-    if row.overlaps() {
-        let message =
-            "a certificate proves orders of passes on one stream, not of pairs that overlap";
-        return Err(searched.case.error(&message).with_help("leave it out"));
-    }
-    if searched.case.problem.costs().microbatch_work().is_some() {
-        let message = "a certificate proves orders of microbatches that all take as long";
-        let cure = "leave it out: the search says what bound is proved";
-        return Err(searched.case.error(&message).with_help(cure));
-    }
-    if searched.case.schedule.copies().is_some() {
-        let message = "a certificate proves orders that copy nothing to the host";
-        let cure = "leave it out, or offload out of --vary";
-        return Err(searched.case.error(&message).with_help(cure));
-    }
-    certificate_of(searched)
-}
-
-/// The same for an order of passes on one stream that copies nothing to the host.
-pub(crate) fn certificate_of(searched: &Searched) -> Result<Certificate, Diagnostic> {
-    let (instance, found) = (&searched.instance, &searched.found);
-    let stages = instance.shape.stages();
-    let (name, at) = (found.bound.argument.name(), found.bound.argument.stages());
-    let argument = BoundArgument::new(name, &at, stages);
-    let refused = |refusal: Refusal| searched.case.error(&refusal);
-    Ok(Certificate {
-        schedule: found.schedule.clone(),
-        costs: instance.costs.clone(),
-        footprints: instance.footprints.clone(),
-        limits: instance.limits.clone(),
-        objective: match instance.objective {
-            Objective::Span => certificate::Objective::Span,
-            Objective::Makespan => certificate::Objective::Makespan,
-        },
-        cost: found.cost,
-        bound: found.bound.cost,
-        argument: argument.map_err(refused)?,
-        proof: proof_of(found).map_err(refused)?,
-        backwards: Backwards::SplitOrWhole,
-    })
-}
-
-/// The proof behind the argument of a search, beyond the bounds of stages.
-fn proof_of(found: &Found) -> Result<Proof, Refusal> {
-    let raised = found.proof.raised.iter().map(|one| (one.pass, one.start.0));
-    let branching = found.bound.argument == Branching;
-    let log = branching.then(|| Log::new(found.proof.log.clone())).transpose()?;
-    Ok(Proof { heads: Heads::new(raised), log })
-}
-
-/// The searches for people, a line each.
-pub(super) fn sheet(rows: &[SearchRow]) -> Sheet {
-    let mut header = vec!["p", "m", "v", "limit"];
-    header.extend(["cost", "bubble", "bound", "gap", "argument"]);
-    header.extend(["published", "its bubble", "peak/M_B"]);
-    let settings = rows.iter().any(|row| row.setting().is_some());
-    if settings {
-        header.insert(0, "setting");
-    }
-    let several =
-        |row: &SearchRow| rows.iter().filter(|one| one.setting() == row.setting()).count() > 1;
-    let marked = rows.iter().any(several);
-    if marked {
-        header.push("front");
-    }
-    let lines = rows.iter().map(|row| {
-        let name = row.setting().unwrap_or_default().to_owned();
-        let front = marked.then(|| front(row).to_owned());
-        settings.then_some(name).into_iter().chain(line(row)).chain(front).collect()
-    });
-    let mut sheet = Sheet::table(&header, lines);
-    if rows.iter().any(|row| row.solved().is_some()) {
-        sheet.push_text("\n");
-        rows.iter().filter_map(|row| Some((row, row.solved()?))).for_each(|(row, solved)| {
-            sheet.push_text(&in_words(row, solved));
-        });
-    }
-    let notes = |row: &SearchRow| [beside_trainer(row), within_noise(row), running(row)];
-    rows.iter().flat_map(notes).flatten().for_each(|text| sheet.push_text(&text));
-    sheet.push_text(
-        "\ngap: distance from the cost to the proven lower bound. argument: the proof of the bound, and its stages.\n",
-    );
-    if rows.iter().any(|row| !row.overlaps() && row.searched.instance.costs.has_whole()) {
-        sheet.push_text(
-            "bubble: share of the cost beyond the least work, F and the smaller of BW and B + W. Splitting a backward adds \
-             work.\n",
-        );
-    }
-    sheet.push_text(match rows.iter().any(SearchRow::overlaps) {
-        true => {
-            "bubble: where passes overlap, share of the cost in which the compute stream of the average stage waits.\n\
-             published: best published schedule that fits, with its own pairs.\n"
-        }
-        false => {
-            "published: best published schedule that fits.\n"
-        }
-    });
-    under_noise::tell(&mut sheet, rows);
-    on_hardware::tell(&mut sheet, rows);
-    simulated::tell(&mut sheet, rows);
-    joint::tell(&mut sheet, rows);
-    if marked {
-        sheet.push_text(
-            "front: * marks rows of the Pareto front: no other row of the setting, found or published, is as good in bubble and \
-             peak memory and better in one.\n",
-        );
-    }
-    sheet
-}
-
-/// The result of the integer program of a row, in words.
-fn in_words(row: &SearchRow, solved: &Solved) -> String {
-    let Solved { binaries, nodes, end } = solved;
-    let found = &row.searched.found;
-    let size = format!("{}: {binaries} binaries, {nodes} nodes", row.named("ilp", ""));
-    let proved = match found.bound.argument {
-        Branching => format!("a log of {} branches proves it", found.proof.branches()),
-        _ => format!("the argument `{}` proves it", row.argument()),
-    };
-    match end {
-        End::Proved => format!("{size}: solved, proved optimal; {proved}\n"),
-        End::Relaxed => format!(
-            "{size}: solved without whole backwards, which bounds every order; {proved}, and leaves open whether \
-             one costs less than that found\n"
-        ),
-        End::Stopped | End::Spent => {
-            format!(
-                "{size}: not solved to the end, the bound is what was proved by then; {proved}\n"
-            )
-        }
-        End::TooManyNodes => {
-            format!(
-                "{size}: a larger log would be too long to check, the bound is what was proved by then; {proved}\n"
-            )
-        }
-    }
-}
-
-/// The gain over the schedule that the trainer runs, and whether its recording resolves it.
-fn beside_trainer(row: &SearchRow) -> Option<String> {
-    let (runs, gain) = row.trainer()?;
-    let uncertainty = row.recorded.as_ref()?.uncertainty;
-    let resolved = match gain.abs() > uncertainty {
-        true => "more than its recording may be off",
-        false => "no more than its recording may be off",
-    };
-    Some(format!(
-        "\nthe trainer runs {}, predicted {}: the order takes {} less, {resolved} ({})\n",
-        runs.family.name(),
-        format::time(runs.cost),
-        format::percent(gain),
-        format::percent(uncertainty),
-    ))
-}
-
-/// Note that the recording of a trainer cannot separate an order from the best published one.
-fn within_noise(row: &SearchRow) -> Option<String> {
-    let (name, gain, uncertainty) = row.within_noise()?;
-    // Said beside the schedule of the trainer.
-    if row.trainer().is_some_and(|(runs, _)| runs.family.name() == name) {
-        return None;
-    }
-    let [gain, uncertainty] = [gain, uncertainty].map(format::percent);
-    Some(format!(
-        "\nnot distinguishable from {name}: the order is predicted to take {gain} less, and the recording knows its \
-         times within {uncertainty}\n"
-    ))
-}
-
-/// The step of an order whose stages run on, where it is less than the cost: the bound on costs does not hold for it.
-fn running(row: &SearchRow) -> Option<String> {
-    let Running { step, bound } = row.running.filter(|running| running.step < row.cost)?;
-    let name = [Some("without a barrier between steps")].into_iter().chain(row.parts());
-    let name: Vec<&str> = name.flatten().collect();
-    Some(format!(
-        "\n{}: the order takes {} a step, since a stage may begin later than in a step alone; {} ({})\n",
-        name.join(", "),
-        format::time(step),
-        against_bound_in_time(step, Some(bound.cost)),
-        bound.argument
-    ))
-}
-
-fn front(row: &SearchRow) -> &'static str {
-    if row.found_standing.is_some_and(Standing::is_on_front) { "*" } else { "" }
-}
-
-fn line(row: &SearchRow) -> Vec<String> {
-    let instance = &row.searched.instance;
-    let shape = instance.shape;
-    let chunks = match (shape.chunks_per_stage(), instance.placement) {
-        (1, _) => "1".to_owned(),
-        (chunks, Placement::Vee) => format!("{chunks} in a V"),
-        (chunks, _) => format!("{chunks} looped"),
-    };
-    let gap = match row.gap() {
-        Nanos(0) => "0: optimal".to_owned(),
-        gap => format::percent(gap.0 as f64 / row.cost.0.max(1) as f64),
-    };
-    let published = row.published();
-    vec![
-        shape.stages().to_string(),
-        shape.microbatches().to_string(),
-        chunks,
-        row.limit.clone().unwrap_or_else(|| "-".to_owned()),
-        format::time(row.cost),
-        format::percent(row.bubble()),
-        format::percent(row.rate(row.bound())),
-        gap,
-        row.argument(),
-        published.map_or("-", |one| one.family.name()).to_owned(),
-        published.map_or("-".to_owned(), |one| format::percent(row.rate(one.cost))),
-        format!("{:.2}", row.peak()),
-    ]
 }

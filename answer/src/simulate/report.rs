@@ -1,25 +1,16 @@
 //! Answers as tables, with the words below them.
 
 use pipeline::{Choice, Limits, Metrics, Placement};
-use question::format;
-use question::hardware::Hardware;
 use question::sheet::Sheet;
+use question::{format, table};
 use sim::monte_carlo::MonteCarlo;
 
 use super::{Answers, Refused};
 use crate::explain::report as why;
 use crate::front::Standing;
 use crate::gathered::Gathered;
-use crate::hardware::{HEADER, Report};
 use crate::noise;
 use crate::outcome::{Outcome, title};
-
-/// Columns of a table under noise.
-const NOISE_FREE: [&str; 2] = ["noise-free span", "noise-free bubble"];
-
-/// Columns of a table where passes are chains of segments: how much of the span compute runs, and how much of
-/// the communication within passes beside it.
-const STREAMS: [&str; 2] = ["compute", "hidden"];
 
 /// The headline, then one row for each schedule and setting with the best of each setting marked, with further tables
 /// and notes below.
@@ -64,29 +55,39 @@ fn best(answers: &Answers) -> Vec<usize> {
 
 /// The table of all schedules and settings; columns that none of them has a use for are left out.
 fn schedules(outcomes: &[Outcome]) -> Sheet {
-    let any = |has: &dyn Fn(&Outcome) -> bool| outcomes.iter().any(has);
-    let mut header = Vec::new();
-    if any(&|outcome| outcome.case.setting.is_some()) {
-        header.push("setting");
-    }
-    header.extend(["schedule", "p", "m", "v", "span", "bubble", "makespan", "bubble/makespan"]);
-    if any(&|outcome| outcome.streams.is_some()) {
-        header.extend(STREAMS);
-    }
-    header.extend(["peak/M_B", "on stage"]);
-    if any(&|outcome| outcome.noise_free.is_some()) {
-        header.extend(NOISE_FREE);
-    }
-    if any(&|outcome| outcome.case.has_footprints) {
-        header.push("peak memory");
-    }
-    if any(&|outcome| outcome.case.limits.is_some()) {
-        header.push("fits");
-    }
-    if any(&|outcome| outcome.standing.is_some()) {
-        header.push("front");
-    }
-    Sheet::table(&header, outcomes.iter().map(|outcome| row(outcome, &header)))
+    let any = |has: fn(&Outcome) -> bool| outcomes.iter().any(has);
+    let is_noisy = any(|outcome| outcome.noise_free.is_some());
+    // Where passes are chains of segments: how much of the span compute runs, and how much of the communication within
+    // passes beside it.
+    let has_streams = any(|outcome| outcome.streams.is_some());
+    let rows = outcomes.iter().map(|outcome| {
+        let noise_free = outcome.noise_free.as_ref().unwrap_or(&outcome.metrics);
+        (&outcome.case, outcome, &outcome.metrics, noise_free, outcome.worst())
+    });
+    table!(
+        (case, outcome, metrics, noise_free, (stage, peak)) = rows,
+        "setting"[any(|one| one.case.setting.is_some())] =
+            case.setting.as_deref().unwrap_or_default(),
+        "schedule" = case.name,
+        "p" = case.schedule.shape().stages(),
+        "m" = case.microbatches(),
+        "v" = case.schedule.shape().chunks_per_stage(),
+        "span" = metrics.span(),
+        "bubble" = format::percent(metrics.bubble_rate()),
+        "makespan" = metrics.makespan(),
+        "bubble/makespan" = format::percent(metrics.bubble_rate_makespan()),
+        "compute"[has_streams] = outcome.compute_utilisation().map(format::percent),
+        "hidden"[has_streams] = outcome.communication_hidden().map(format::percent),
+        "peak/M_B" = format!("{:.2}", outcome.in_microbatches(peak)),
+        "on stage" = stage,
+        "noise-free span"[is_noisy] = noise_free.span(),
+        "noise-free bubble"[is_noisy] = format::percent(noise_free.bubble_rate()),
+        "peak memory"[any(|one| one.case.has_footprints)] = case.has_footprints.then_some(peak),
+        "fits"[any(|one| one.case.limits.is_some())] =
+            case.limits.as_ref().map(|limits| fits(outcome, limits)),
+        "front"[any(|one| one.standing.is_some())] =
+            if outcome.standing.is_some_and(Standing::is_on_front) { "*" } else { "" },
+    )
 }
 
 /// The meaning of the front's mark, and the work that rows share or do not share.
@@ -161,12 +162,19 @@ fn hardware(outcomes: &[Outcome]) -> Option<Sheet> {
     let runs = outcomes.iter().filter_map(|outcome| {
         Some((outcome, outcome.case.hardware.as_ref()?, outcome.report.as_ref()?))
     });
-    let row = |(outcome, hardware, report): (&Outcome, &Hardware, &Report)| {
-        [title(outcome)].into_iter().chain(report.row(hardware)).collect()
-    };
-    let rows: Vec<Vec<String>> = runs.map(row).collect();
-    let header: Vec<&str> = ["on hardware"].into_iter().chain(HEADER).collect();
-    (!rows.is_empty()).then(|| Sheet::table(&header, rows))
+    let rows = runs.map(|(outcome, hardware, report)| (title(outcome), report.row(hardware)));
+    let rows: Vec<_> = rows.collect();
+    (!rows.is_empty()).then(|| {
+        table!(
+            (name, [step, wire, memory, place, full]) = rows,
+            "on hardware" = name,
+            "step" = step,
+            "busiest wire" = wire,
+            "peak memory" = memory,
+            "on, at" = place,
+            "out of memory" = full,
+        )
+    })
 }
 
 /// The results of the replicas, where there are some: a table of the span and one of the bubble.
@@ -182,55 +190,12 @@ fn replicas(outcomes: &[Outcome]) -> Vec<Sheet> {
     let Some((_, _, first)) = asked.first() else { return Vec::new() };
     let table = |(what, row): (&str, Row)| {
         let corner = format!("{what}, {} replicas [95 %]", first.replicas);
-        let header: Vec<&str> = [&corner[..]].into_iter().chain(noise::COLUMNS).collect();
         let rows = asked.iter().map(|(outcome, noise_free, all)| {
             [title(outcome)].into_iter().chain(row(noise_free, all)).collect()
         });
-        Sheet::table(&header, rows)
+        Sheet::table([&corner[..]].into_iter().chain(noise::COLUMNS), rows)
     };
     tables.into_iter().map(table).collect()
-}
-
-fn row(outcome: &Outcome, header: &[&str]) -> Vec<String> {
-    let (case, metrics) = (&outcome.case, &outcome.metrics);
-    let shape = case.schedule.shape();
-    let (stage, peak) = outcome.worst();
-    let mut row = Vec::new();
-    if header.contains(&"setting") {
-        row.push(case.setting.clone().unwrap_or_default());
-    }
-    row.extend([
-        case.name.clone(),
-        shape.stages().to_string(),
-        case.microbatches().to_string(),
-        shape.chunks_per_stage().to_string(),
-        format::time(metrics.span()),
-        format::percent(metrics.bubble_rate()),
-        format::time(metrics.makespan()),
-        format::percent(metrics.bubble_rate_makespan()),
-    ]);
-    if header.contains(&STREAMS[0]) {
-        let share = |share: Option<f64>| share.map_or_else(|| "-".to_owned(), format::percent);
-        row.extend([outcome.compute_utilisation(), outcome.communication_hidden()].map(share));
-    }
-    row.extend([format!("{:.2}", outcome.in_microbatches(peak)), stage.to_string()]);
-    if header.contains(&NOISE_FREE[0]) {
-        let noise_free = outcome.noise_free.as_ref().unwrap_or(metrics);
-        row.push(format::time(noise_free.span()));
-        row.push(format::percent(noise_free.bubble_rate()));
-    }
-    if header.contains(&"peak memory") {
-        row.push(if case.has_footprints { format::size(peak) } else { "-".to_owned() });
-    }
-    if header.contains(&"fits") {
-        row.push(case.limits.as_ref().map_or("-".to_owned(), |limits| fits(outcome, limits)));
-    }
-    if header.contains(&"front") {
-        row.push(
-            if outcome.standing.is_some_and(Standing::is_on_front) { "*" } else { "" }.to_owned(),
-        );
-    }
-    row
 }
 
 /// Whether every stage keeps its limit, or the limit that one does not keep.
@@ -255,12 +220,11 @@ fn stages(outcomes: &[Outcome]) -> Option<Sheet> {
         return None;
     }
     let header = ["peak/M_B, stage".to_owned()].into_iter();
-    let header: Vec<String> = header.chain((0..stages).map(|stage| stage.to_string())).collect();
-    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    let header = header.chain((0..stages).map(|stage| stage.to_string()));
     let rows = outcomes.iter().map(|outcome| {
         let peaks = outcome.memory.peak.iter();
         let peaks = peaks.map(|&peak| format!("{:.2}", outcome.in_microbatches(peak)));
         std::iter::once(outcome.case.name.clone()).chain(peaks).collect()
     });
-    Some(Sheet::table(&header, rows))
+    Some(Sheet::table(header, rows))
 }

@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn tables_are_tables_and_text_keeps_its_lines() {
         let rows = [["1f1b", "27 ms"], ["zb-h1", ""]].map(|row| row.map(str::to_owned).to_vec());
-        let whole = Sheet::table(&["schedule", "span"], rows);
+        let whole = Sheet::table(["schedule", "span"], rows);
         let whole = whole.and_text("\n").and_text("\n  one\n  two\n\n");
         let cell = |tag: &str, side: &str, text: &str| {
             format!("<{tag} style=\"text-align:{side};{CELL}\">{text}</{tag}>")
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn names_cannot_become_markup() {
         let text = "</pre></td><script>\"a\" & 'b'</script>";
-        let whole = Sheet::table(&[text], [vec![text.to_owned()]]).and_text(text);
+        let whole = Sheet::table([text], [vec![text.to_owned()]]).and_text(text);
         let html = sheet(&whole);
         let escaped = "&lt;/pre&gt;&lt;/td&gt;&lt;script&gt;&quot;a&quot; &amp; 'b'&lt;/script&gt;";
         assert_eq!(html.matches(escaped).count(), 3);
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_gap_is_no_text() {
-        let html = sheet(&Sheet::default().and_text("\n").and_table(&["a"], []));
+        let html = sheet(&Sheet::table(["a"], []).under_a_gap());
         assert!(!html.contains("<pre"), "{html}");
     }
 }

@@ -135,7 +135,7 @@ mod tests {
     fn columns_are_lined_up_and_text_stays_as_it_is() {
         let row = |cells: [&str; 2]| cells.map(str::to_owned).to_vec();
         let rows = [row(["1f1b", "27.273 ms"]), row(["größer", "9 ms"]), row(["zb", ""])];
-        let whole = Sheet::table(&["schedule", "span"], rows).and_text("\n  as it is \n");
+        let whole = Sheet::table(["schedule", "span"], rows).and_text("\n  as it is \n");
         let expected = "\
 schedule       span
 1f1b      27.273 ms
@@ -152,7 +152,7 @@ zb
         let header = ["schedule", "span", "peak"];
         let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
         let rows = [row(["1f1b", "27.273 ms", "4 GiB"]), row(["zb-v", "22 ms", "4 GiB"])];
-        let whole = Sheet::table(&header, rows).with_best([1]);
+        let whole = Sheet::table(header, rows).with_best([1]);
         let narrow = Terminal { columns: Some(26), colour: true };
         let expected = "\
 schedule       span

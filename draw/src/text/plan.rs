@@ -1,7 +1,8 @@
 //! The answer of the planner, as wide as a terminal.
 
 use answer::plan::{
-    Plan, PlanAnswer, Planned, assumptions, facts, quantities, seconds, software, tables, winner,
+    Plan, PlanAnswer, Planned, assumptions, doubts, facts, quantities, seconds, software, tables,
+    winner,
 };
 use measured::ErrorBar;
 use pipeline::{Bytes, Nanos};
@@ -10,7 +11,7 @@ use question::format;
 
 use super::headed::{HeadedTable, Line, cut};
 use super::lines::paragraph;
-use super::{setup, table};
+use super::{setup, sheet};
 
 /// The most columns of the name of a cluster.
 const NAME: usize = 40;
@@ -43,14 +44,13 @@ fn taken(planned: &Planned, winner: &Plan, details: bool, columns: usize) -> Str
     let paragraph = |text: &str| paragraph(text, columns);
     let Planned { question, answer, levers, .. } = planned;
     let mut text = String::new();
-    for doubt in tables::doubts(question, &answer.plans, winner) {
+    for doubt in doubts::doubts(question, &answer.plans, winner) {
         text += &paragraph(&format!("  {doubt}"));
     }
     text += &paragraph(&format!("  {}", tables::figures(question, winner)));
     text.extend(facts(planned, winner).iter().map(|fact| paragraph(&format!("  {fact}"))));
     if details {
-        let (parts, worth) = (tables::parts(winner), tables::worth(levers));
-        let [parts, worth] = [table(&tables::PARTS, parts), table(&tables::WORTH, worth)];
+        let [parts, worth] = [tables::parts(winner), tables::worth(levers)].map(|one| sheet(&one));
         return text + &format!("\n{parts}\n{worth}\n");
     }
     text += &paragraph(&format!("  its time: {}", largest(winner)));
@@ -70,7 +70,7 @@ fn notes(question: &Question, answer: &PlanAnswer, details: bool, columns: usize
     let notes = notes.chain(software::needed(question, &answer.plans));
     let notes = notes.chain(software::untried(question));
     let notes = notes.chain(details.then(|| tables::memory_budget(question)));
-    let notes = notes.chain(tables::calibration(question));
+    let notes = notes.chain(doubts::calibration(question));
     text.extend(notes.chain([tables::legend(answer)]).map(|note| paragraph(&note)));
     if details {
         text.extend(tables::DEFINITIONS.iter().map(|definition| paragraph(definition)));
@@ -209,15 +209,8 @@ fn searched(question: &Question, answer: &PlanAnswer, columns: usize) -> String 
 
 /// All columns of each plan, and the set-ups that were left out.
 fn all_plans(question: &Question, answer: &PlanAnswer, columns: usize) -> String {
-    let numbered = || (1..).zip(&answer.plans);
-    let shown = [0, 6, 7, 8, 9, 11, 12, 14, 16];
-    let header = shown.map(|column| tables::HEADER[column]);
-    let lines = numbered().map(|(number, plan)| {
-        let line = tables::line(question, number, plan);
-        shown.iter().map(|&column| line[column].clone()).collect()
-    });
-    let memory = numbered().map(|(number, plan)| tables::memory(number, plan));
-    let mut text = format!("{}\n{}\n", table(&header, lines), table(&tables::MEMORY, memory));
+    let plans = tables::plans(question, &answer.plans).columns(&[0, 6, 7, 8, 9, 11, 12, 14, 16]);
+    let mut text = format!("{}\n{}\n", sheet(&plans), sheet(&tables::memory(&answer.plans)));
     text += "why set-ups were left out\n";
     for (cluster, one) in answer.searched.iter().enumerate() {
         text += &(cut(&question.clusters[cluster].title(), columns) + "\n");

@@ -8,7 +8,7 @@ use planning::Question;
 
 use super::headed::cut;
 use super::lines::{COLUMNS, paragraph};
-use super::table;
+use super::sheet;
 
 /// The set-up of the question on each of its clusters; with `details`, the savings of each change.
 pub(super) fn setups(planned: &Planned, details: bool, columns: usize) -> String {
@@ -16,7 +16,7 @@ pub(super) fn setups(planned: &Planned, details: bool, columns: usize) -> String
     let Planned { question, answer, levers, .. } = planned;
     let mut text: String = answer.plans.iter().map(|plan| setup(question, plan, columns)).collect();
     if details && !levers.is_empty() {
-        text += &format!("\n{}", table(&tables::WORTH, tables::worth(levers)));
+        text += &format!("\n{}", sheet(&tables::worth(levers)));
     }
     text += "\nwhat these answers leave out:\n";
     let left_out = assumptions::of(question, answer);
@@ -48,14 +48,11 @@ fn setup(question: &Question, plan: &Plan, columns: usize) -> String {
     if let Some(layout) = layout.filter(|_| own.pipeline > 1) {
         text += &paragraph(&format!("  layers of each chunk: {layout}"));
     }
-    text += &format!("\n{}", table(&setup_report::TIME, setup_report::time(plan)));
+    text += &format!("\n{}", sheet(&setup_report::time(plan)));
     if own.pipeline > 1 {
         text += &paragraph(&format!("(of stage {busiest_stage}, which works longest)"));
     }
-    text + &format!(
-        "\n{}(GiB of a device)\n",
-        table(&setup_report::memory_columns(), setup_report::memory(plan))
-    )
+    text + &format!("\n{}(GiB of a device)\n", sheet(&setup_report::memory(plan)))
 }
 
 /// Two plans side by side.
@@ -68,9 +65,7 @@ pub fn against(both: &Against<'_>) -> String {
         ("memory of the fullest device", both.memory()),
         ("what comes of it", both.figures()),
     ] {
-        let mut header = against::COLUMNS;
-        header[0] = title;
-        text += &format!("\n{}", table(&header, against::rows(&lines)));
+        text += &format!("\n{}", sheet(&against::table(title, &lines)));
     }
     text.push('\n');
     text.extend(both.verdict().iter().map(|line| paragraph(line)));

@@ -3,7 +3,8 @@
 
 use draw::text;
 use executor::{HostBound, Overheads};
-use question::format;
+use question::sheet::Sheet;
+use question::{format, object};
 use serde::Serialize;
 
 /// The share of passes from which on the host is said to hold the run up.
@@ -38,18 +39,16 @@ pub fn table<'a>(runs: impl Iterator<Item = (String, &'a [HostBound])>) -> Strin
     if most == 0 {
         return String::new();
     }
-    let numbers: Vec<String> = (0..most).map(|stage| format!("stage {stage}")).collect();
-    let mut header = vec!["host-bound passes", "all stages"];
-    header.extend(numbers.iter().map(String::as_str));
+    let numbers = (0..most).map(|stage| format!("stage {stage}"));
+    let header = ["host-bound passes", "all stages"].map(str::to_owned).into_iter().chain(numbers);
     let rows = runs.into_iter().map(|(name, stages)| {
-        let cell = |one: HostBound| format!("{} of {}", one.bound, one.passes);
-        let mut row = vec![name, total(stages).map(cell).unwrap_or_default()];
-        row.extend(
-            (0..most).map(|stage| stages.get(stage).copied().map_or_else(String::new, cell)),
-        );
-        row
+        let cell = |one: Option<HostBound>| {
+            one.map_or_else(String::new, |one| format!("{} of {}", one.bound, one.passes))
+        };
+        let each = (0..most).map(|stage| cell(stages.get(stage).copied()));
+        [name, cell(total(stages))].into_iter().chain(each).collect()
     });
-    format!("\n{}", text::table(&header, rows))
+    text::sheet(&Sheet::table(header, rows).under_a_gap())
 }
 
 /// The cost of the host in a line.
@@ -67,20 +66,10 @@ pub fn line(overheads: &Overheads) -> String {
     text + "\n"
 }
 
-/// The host-bound passes of one stage.
-#[derive(Serialize)]
-pub struct StageJson {
-    stage: usize,
-    host_bound_passes: u64,
-    passes: u64,
-}
-
 /// The host-bound passes of every stage.
-pub fn json(stages: &[HostBound]) -> Vec<StageJson> {
-    let one = |(stage, one): (usize, &HostBound)| StageJson {
-        stage,
-        host_bound_passes: one.bound,
-        passes: one.passes,
+pub fn json(stages: &[HostBound]) -> Vec<impl Serialize + use<>> {
+    let one = |(stage, one): (usize, &HostBound)| {
+        object!(stage = stage, host_bound_passes = one.bound, passes = one.passes)
     };
     stages.iter().enumerate().map(one).collect()
 }

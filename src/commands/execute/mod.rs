@@ -49,8 +49,8 @@ use run::Place;
 use task::task;
 
 #[derive(Serialize)]
-struct Results<'a> {
-    results: Vec<report::Json<'a>>,
+struct Results<R> {
+    results: Vec<R>,
     /// The cost of the host; absent where passes run on it, and in processes.
     #[serde(skip_serializing_if = "Option::is_none")]
     overheads: Option<host_overheads::OverheadsJson>,
@@ -107,7 +107,7 @@ impl Execute {
         }
         match self.json {
             true => {
-                let results = ran.iter().map(report::Json::from).collect();
+                let results = ran.iter().map(report::json).collect();
                 let interrupted = interrupt::cut_short().then_some(true);
                 let overheads = overheads.as_ref().map(Into::into);
                 print_json(out, &Results { results, overheads, interrupted })?;

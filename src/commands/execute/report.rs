@@ -13,8 +13,8 @@ use answer::outcome::{Figures, Outcome};
 use answer::timelines::{Recorded, median};
 use draw::text;
 use measured::accuracy;
-use question::format;
 use question::scenario::Convention;
+use question::{format, object, table};
 
 /// A schedule, simulated and run.
 pub struct Ran {
@@ -160,35 +160,33 @@ pub fn allocated(allocations: u64) -> Option<String> {
 
 /// The table, and whether the schedules come in the simulated order.
 pub fn text(all: &[Ran]) -> String {
-    let named = all.iter().any(|one| one.outcome.case.setting.is_some());
     let has_loss = all.iter().any(|one| loss(one).is_some());
-    let mut header = vec!["schedule", "p", "m", "v", "bubble, simulated", "measured", "difference"];
-    header.extend(["/makespan, simulated", "measured", "difference"]);
-    header.extend(["makespan, simulated", "measured", "difference"]);
-    if has_loss {
-        header.push("loss");
-    }
     let is_published = all.iter().any(|one| one.published.is_some());
-    if is_published {
-        header.extend(["published", "of"]);
-    }
-    if named {
-        header.insert(0, "setting");
-    }
-    let rows = all.iter().map(|one| {
-        let mut row = row(one);
-        if has_loss {
-            row.push(loss(one).map_or_else(|| "-".to_owned(), |loss| format!("{loss:.4}")));
-        }
-        if is_published {
-            row.extend(published(one));
-        }
-        if named {
-            row.insert(0, one.outcome.case.setting.clone().unwrap_or_default());
-        }
-        row
-    });
-    let mut text = text::table(&header, rows) + &by_busy_stages(all);
+    let table = table!(
+        (one, case, metrics, [by_span, by_makespan]) = all.iter().map(|one| {
+            (one, &one.outcome.case, [one.outcome.metrics.clone(), one.median().1], one.points())
+        }),
+        "setting"[all.iter().any(|one| one.outcome.case.setting.is_some())] =
+            case.setting.as_deref().unwrap_or_default(),
+        "schedule" = case.name,
+        "p" = case.schedule.shape().stages(),
+        "m" = case.microbatches(),
+        "v" = case.schedule.shape().chunks_per_stage(),
+        "bubble, simulated" = format::percent(metrics[0].bubble_rate()),
+        "measured" = format::percent(metrics[1].bubble_rate()),
+        "difference" = format!("{by_span:+.2} pp"),
+        "/makespan, simulated" = format::percent(metrics[0].bubble_rate_makespan()),
+        "measured" = format::percent(metrics[1].bubble_rate_makespan()),
+        "difference" = format!("{by_makespan:+.2} pp"),
+        "makespan, simulated" = metrics[0].makespan(),
+        "measured" = metrics[1].makespan(),
+        "difference" = longer(&metrics),
+        "loss"[has_loss] = loss(one).map(|loss| format!("{loss:.4}")),
+        "published"[is_published] = one.published.as_ref().map(Published::percent),
+        "of"[is_published] =
+            one.published.as_ref().and_then(|one| one.convention).map(Convention::name),
+    );
+    let mut text = text::sheet(&table) + &by_busy_stages(all);
     if all.iter().any(|one| one.check.is_some()) {
         text.push('\n');
     }
@@ -228,31 +226,33 @@ fn periods(all: &[Ran]) -> String {
     if lines.is_empty() { lines } else { "\n".to_owned() + &lines }
 }
 
+/// By how much the second makespan is longer than the first, as a share of the second.
+#[allow(clippy::cast_precision_loss)]
+fn longer(both: &[Metrics; 2]) -> String {
+    let [simulated, measured] = [0, 1].map(|at| both[at].makespan().0 as f64);
+    format::signed_percent(-accuracy::error(simulated, measured))
+}
+
 /// The table of predictions by busy stages, if that was asked.
 fn by_busy_stages(all: &[Ran]) -> String {
     let rows = all.iter().filter_map(|one| {
-        let (predicted, (_, measured)) = (one.by_busy_stages.as_ref()?, one.median());
-        let [points, _] = one.judged_points();
-        let makespans = [predicted, &measured].map(Metrics::makespan);
-        #[allow(clippy::cast_precision_loss)]
-        let [first, second] = makespans.map(|time| time.0 as f64);
-        Some(vec![
-            outcome::title(&one.outcome),
-            format::percent(predicted.bubble_rate()),
-            format::percent(measured.bubble_rate()),
-            format!("{points:+.2} pp"),
-            format::time(makespans[0]),
-            format::time(makespans[1]),
-            format::signed_percent(-accuracy::error(first, second)),
-        ])
+        Some((one, [one.by_busy_stages.clone()?, one.median().1], one.judged_points()[0]))
     });
     let rows: Vec<_> = rows.collect();
     if rows.is_empty() {
         return String::new();
     }
-    let header = ["by busy stages", "bubble, predicted", "measured", "difference"];
-    let header = [&header[..], &["makespan, predicted", "measured", "difference"]].concat();
-    "\n".to_owned() + &text::table(&header, rows)
+    let table = table!(
+        (one, both, points) = rows,
+        "by busy stages" = outcome::title(&one.outcome),
+        "bubble, predicted" = format::percent(both[0].bubble_rate()),
+        "measured" = format::percent(both[1].bubble_rate()),
+        "difference" = format!("{points:+.2} pp"),
+        "makespan, predicted" = both[0].makespan(),
+        "measured" = both[1].makespan(),
+        "difference" = longer(&both),
+    );
+    text::sheet(&table.under_a_gap())
 }
 
 fn order(all: &[Ran]) -> String {
@@ -273,38 +273,11 @@ fn order(all: &[Ran]) -> String {
     format!("\nNot in the {simulated}: {}.\n", pairs.join(", "))
 }
 
-fn row(one: &Ran) -> Vec<String> {
-    let (case, simulated) = (&one.outcome.case, &one.outcome.metrics);
-    let (_, measured) = one.median();
-    let shape = case.schedule.shape();
-    let [by_span, by_makespan] = one.points();
-    let makespans = [simulated.makespan(), measured.makespan()];
-    #[allow(clippy::cast_precision_loss)]
-    let seconds = makespans.map(|time| time.0 as f64);
-    vec![
-        case.name.clone(),
-        shape.stages().to_string(),
-        case.microbatches().to_string(),
-        shape.chunks_per_stage().to_string(),
-        format::percent(simulated.bubble_rate()),
-        format::percent(measured.bubble_rate()),
-        format!("{by_span:+.2} pp"),
-        format::percent(simulated.bubble_rate_makespan()),
-        format::percent(measured.bubble_rate_makespan()),
-        format!("{by_makespan:+.2} pp"),
-        format::time(makespans[0]),
-        format::time(makespans[1]),
-        format::signed_percent(-accuracy::error(seconds[0], seconds[1])),
-    ]
-}
-
-/// The published bubble rate in percent, and its sources.
-fn published(one: &Ran) -> [String; 2] {
-    let Some(Published { rate, convention }) = &one.published else {
-        return ["-".to_owned(), "-".to_owned()];
-    };
-    let rate = rate.parse().map_or_else(|_| rate.clone(), format::percent);
-    [rate, convention.map_or("-", Convention::name).to_owned()]
+impl Published {
+    /// The bubble rate in percent, where it is a number.
+    fn percent(&self) -> String {
+        self.rate.parse().map_or_else(|_| self.rate.clone(), format::percent)
+    }
 }
 
 /// The loss of the last step.
@@ -313,116 +286,55 @@ fn loss(one: &Ran) -> Option<f64> {
 }
 
 /// One element of `results`: that of `simulate`, and the measurement.
-#[derive(Serialize)]
-pub struct Json<'a> {
-    #[serde(flatten)]
-    simulated: outcome::OutcomeJson<'a>,
-    /// Prediction by the number of stages busy at each moment; absent unless that was asked.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    simulated_by_busy_stages: Option<Figures>,
-    measured: Measured<'a>,
-}
-
-#[derive(Serialize)]
-struct Measured<'a> {
-    /// The step with the median makespan.
-    #[serde(flatten)]
-    median: outcome::OutcomeJson<'a>,
-    device: &'a str,
-    /// From the beginning of a step to that of the next, in the median; null of a lone step.
-    period_ns: Option<u64>,
-    /// Which of `steps` that is.
-    step: usize,
-    steps: Vec<JsonStep>,
-    rollbacks: u32,
-    skipped: u32,
-    /// Allocations in the steps measured that can hold up a device.
-    allocations: u64,
-    /// By stage, the passes that the host held up; absent where they run on it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    host_bound: Vec<host_overheads::StageJson>,
-    /// By stage, the most activations that it holds by the times that its copies to the host were
-    /// planned with; absent without copies.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    planned_peak_activation_bytes: Option<Vec<u64>>,
-    /// The losses of all updates of the steps; absent where weights change only between steps.
-    #[serde(skip_serializing_if = "<[f64]>::is_empty")]
-    update_losses: &'a [f64],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    check: Option<JsonCheck>,
-}
-
-#[derive(Serialize)]
-struct JsonCheck {
-    loss_error: f64,
-    gradient_error: f64,
-    tolerance: f64,
-}
-
-impl From<Check> for JsonCheck {
-    fn from(check: Check) -> Self {
-        let Check { loss_error, gradient_error, tolerance } = check;
-        Self { loss_error, gradient_error, tolerance }
-    }
-}
-
-#[derive(Serialize)]
-struct JsonStep {
-    span_ns: u64,
-    makespan_ns: u64,
-    /// Until every stage was done with the step, its share of the norm and the optimizer too.
-    end_ns: u64,
-    bubble_rate: f64,
-    bubble_rate_makespan: f64,
-    loss: Option<f64>,
-}
-
-impl JsonStep {
-    fn of(ran: &Ran, step: &Step) -> Self {
-        let metrics = ran.metrics(&step.timeline());
-        Self {
-            span_ns: metrics.span().0,
-            makespan_ns: metrics.makespan().0,
-            end_ns: step.ends.iter().max().map_or(0, |end| end.0),
-            bubble_rate: metrics.bubble_rate(),
-            bubble_rate_makespan: metrics.bubble_rate_makespan(),
-            loss: step.loss,
-        }
-    }
-}
-
-impl<'a> From<&'a Ran> for Json<'a> {
-    fn from(one: &'a Ran) -> Self {
-        let (step, metrics) = one.median();
-        let bytes = |all: &[Bytes]| all.iter().map(|one| one.0).collect::<Vec<_>>();
-        let median = one.outcome.json_of(&metrics);
-        let has_copies = one.outcome.case.schedule.copies().is_some();
-        Self {
-            simulated: one.outcome.json(),
-            simulated_by_busy_stages: one.by_busy_stages.as_ref().map(Into::into),
-            measured: Measured {
-                median: match &one.held {
-                    Some(held) => median.with_peaks(bytes(&held.measured)),
-                    None => median,
-                },
-                planned_peak_activation_bytes: one
-                    .held
-                    .as_ref()
-                    .filter(|_| has_copies)
-                    .map(|held| bytes(&held.planned)),
-                device: &one.measured.device,
-                period_ns: one.period().map(|period| period.0),
-                step,
-                steps: one.measured.steps.iter().map(|step| JsonStep::of(one, step)).collect(),
-                rollbacks: one.rollbacks,
-                skipped: one.skipped,
-                allocations: one.allocations,
-                host_bound: host_overheads::json(&one.host_bound),
-                update_losses: &one.update_losses,
-                check: one.check.map(Into::into),
-            },
-        }
-    }
+pub fn json(one: &Ran) -> impl Serialize {
+    let (step, metrics) = one.median();
+    let bytes = |all: &[Bytes]| all.iter().map(|one| one.0).collect::<Vec<_>>();
+    let has_copies = one.outcome.case.schedule.copies().is_some();
+    let planned = one.held.as_ref().filter(|_| has_copies).map(|held| bytes(&held.planned));
+    let peaks = one.held.as_ref().map(|held| &held.measured[..]);
+    let host_bound = host_overheads::json(&one.host_bound);
+    let check = one.check.map(|Check { loss_error, gradient_error, tolerance }| {
+        object!(loss_error = loss_error, gradient_error = gradient_error, tolerance = tolerance)
+    });
+    let steps = one.measured.steps.iter().map(|step| {
+        let metrics = one.metrics(&step.timeline());
+        object!(
+            (span_ns, makespan_ns) = (metrics.span().0, metrics.makespan().0),
+            // Until every stage was done with the step, its share of the norm and the optimizer too.
+            end_ns = step.ends.iter().max().map_or(0, |end| end.0),
+            bubble_rate = metrics.bubble_rate(),
+            bubble_rate_makespan = metrics.bubble_rate_makespan(),
+            loss = step.loss,
+        )
+    });
+    let measured = object!(
+        // The step with the median makespan.
+        flat(median) = one.outcome.json_of(&metrics, peaks),
+        device = &one.measured.device,
+        // From the beginning of a step to that of the next, in the median; null of a lone step.
+        period_ns = one.period().map(|period| period.0),
+        // Which of `steps` has the median makespan.
+        step = step,
+        [steps] = steps,
+        rollbacks = one.rollbacks,
+        skipped = one.skipped,
+        // Allocations in the steps measured that can hold up a device.
+        allocations = one.allocations,
+        // By stage, the passes that the host held up; absent where they run on it.
+        some(host_bound) = Some(host_bound).filter(|all| !all.is_empty()),
+        // By stage, the most activations that it holds by the times that its copies to the host were planned with;
+        // absent without copies.
+        some(planned_peak_activation_bytes) = planned,
+        // The losses of all updates of the steps; absent where weights change only between steps.
+        some(update_losses) = Some(&one.update_losses).filter(|all| !all.is_empty()),
+        some(check) = check,
+    );
+    object!(
+        flat(simulated) = one.outcome.json(),
+        // Prediction by the number of stages busy at each moment; absent unless that was asked.
+        some(simulated_by_busy_stages) = one.by_busy_stages.as_ref().map(Figures::from),
+        measured = measured,
+    )
 }
 
 #[cfg(test)]

@@ -1,93 +1,51 @@
 //! The entry of a search in files.
 
 use ilp::End;
-use pipeline::{Nanos, Placement};
+use pipeline::Placement;
+use question::object;
 use search::{FiguresOnHardware, FoundOnHardware, FoundUnderNoise};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use super::{SearchRow, on_hardware, under_noise};
 use crate::front::Standing;
-use crate::search::{ChosenSettings, Elsewhere, WithSettings};
-use crate::solution::Solution;
 
 /// The figures of a search, with the lists that a line of a table has no place for.
-#[derive(Serialize)]
-pub(in crate::search) struct Full<'a> {
-    #[serde(flatten)]
-    entry: Entry,
-    solution: Solution,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    joint: Option<Joint<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hardware: Option<OnHardware>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    elsewhere: Option<Elsewhere>,
+pub(in crate::search) fn full(row: &SearchRow) -> impl Serialize {
+    // The choice of a joint search, the alternatives that it beats, and the question with the choice made, as a scenario
+    // has it.
+    let joint = row.chosen.as_ref().map(|chosen| {
+        object!(
+            chosen = &chosen.summary,
+            published = &chosen.published,
+            scenario = &chosen.setting.keys,
+        )
+    });
+    object!(
+        flat(entry) = Entry::from(row),
+        solution = row.solution(),
+        some(joint) = joint,
+        some(hardware) = row.searched.on_hardware.as_ref().map(judged),
+        some(elsewhere) = row.elsewhere,
+    )
 }
 
-/// The orders that a search on hardware has judged, and the links of its proxy.
-#[derive(Serialize)]
-struct OnHardware {
-    published: Vec<PublishedOnHardware>,
-    /// How long a transfer takes over each link while nothing else moves.
-    links_alone_ns: Vec<u64>,
-    /// How long it takes over each link of the proxy that was fitted last.
-    links_fitted_ns: Vec<u64>,
-}
-
-/// A published schedule on hardware, by the event engine.
-#[derive(Serialize)]
-struct PublishedOnHardware {
-    schedule: &'static str,
-    span_ns: u64,
-    makespan_ns: u64,
-    step_ns: u64,
-    out_of_memory: bool,
-}
-
-impl From<&FoundOnHardware> for OnHardware {
-    fn from(found: &FoundOnHardware) -> Self {
-        let published = found.published.iter().map(|(family, one)| PublishedOnHardware {
-            schedule: family.name(),
-            span_ns: one.span.0,
-            makespan_ns: one.makespan.0,
-            step_ns: one.step.0,
-            out_of_memory: one.is_out_of_memory,
-        });
-        let whole = |links: &[Nanos]| links.iter().map(|link| link.0).collect();
-        Self {
-            published: published.collect(),
-            links_alone_ns: whole(&found.alone),
-            links_fitted_ns: whole(&found.fitted),
-        }
-    }
-}
-
-/// The choice of a joint search, and the alternatives that it beats.
-#[derive(Serialize)]
-struct Joint<'a> {
-    chosen: &'a ChosenSettings,
-    published: &'a [WithSettings],
-    /// The question with the choice made, as a scenario has it.
-    scenario: &'a question::keys::Keys,
-}
-
-impl<'a> From<&'a SearchRow> for Full<'a> {
-    fn from(row: &'a SearchRow) -> Self {
-        let joint = row.chosen.as_ref().map(|chosen| Joint {
-            chosen: &chosen.summary,
-            published: &chosen.published,
-            scenario: &chosen.setting.keys,
-        });
-        let hardware = row.searched.on_hardware.as_ref().map(OnHardware::from);
-        Self {
-            entry: Entry::from(row),
-            solution: row.solution(),
-            joint,
-            hardware,
-            elsewhere: row.elsewhere,
-        }
-    }
+/// The orders that a search on hardware has judged by the event engine, and the links of its proxy.
+fn judged(found: &FoundOnHardware) -> impl Serialize + use<> {
+    let published = found.published.iter().map(|(family, one)| {
+        object!(
+            schedule = family.name(),
+            (span_ns, makespan_ns, step_ns) = (one.span.0, one.makespan.0, one.step.0),
+            out_of_memory = one.is_out_of_memory,
+        )
+    });
+    object!(
+        [published] = published,
+        // How long a transfer takes over each link while nothing else moves, and over each of the proxy that was fitted
+        // last.
+        [links_alone_ns] = found.alone.iter().map(|link| link.0),
+        [links_fitted_ns] = found.fitted.iter().map(|link| link.0),
+    )
 }
 
 /// The figures of a search, key by key. Those under noise, on hardware, of simulated keys and of a joint search are there

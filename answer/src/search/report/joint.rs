@@ -5,7 +5,7 @@ use question::format;
 use question::sheet::Sheet;
 
 use super::SearchRow;
-use crate::search::joint_choice::{JointChoice, WithSettings, gain};
+use crate::search::joint_choice::{self, JointChoice, gain};
 
 /// Adds to `sheet` the choices of the joint searches among `rows`, and the alternatives that they beat.
 pub(super) fn tell(sheet: &mut Sheet, rows: &[SearchRow]) {
@@ -14,9 +14,8 @@ pub(super) fn tell(sheet: &mut Sheet, rows: &[SearchRow]) {
     for (row, chosen) in &chosen {
         sheet.push_text("\n");
         sheet.push_text(&in_words(row, chosen));
-        if let Some(first) = chosen.published.first() {
-            let lines = chosen.published.iter().map(WithSettings::line);
-            sheet.push(Sheet::table(&first.header(), lines));
+        if !chosen.published.is_empty() {
+            sheet.push(joint_choice::table(&chosen.published));
         }
     }
     if !chosen.is_empty() {

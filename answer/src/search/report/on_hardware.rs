@@ -1,9 +1,9 @@
 //! Searches on a cluster, or over several steps, for people.
 
 use pipeline::Nanos;
-use question::format;
 use question::hardware::Hardware;
 use question::sheet::Sheet;
+use question::{format, table};
 use search::{ArgumentOnHardware, FiguresOnHardware, FoundOnHardware};
 use sim::boundary::Synchronisation;
 
@@ -26,10 +26,16 @@ pub(super) fn tell(sheet: &mut Sheet, rows: &[SearchRow]) {
     if all.is_empty() {
         return;
     }
-    let header = ["on hardware", "no link shared", "span", "makespan", "step", "out of memory"];
-    let lines = all.iter().flat_map(|(row, found)| lines(row, found));
     sheet.push_text("\n");
-    sheet.push(Sheet::table(&header, lines));
+    sheet.push(table!(
+        (name, one) = all.iter().flat_map(|(row, found)| orders(row, found)),
+        "on hardware" = name,
+        "no link shared" = one.nominal,
+        "span" = one.span,
+        "makespan" = one.makespan,
+        "step" = one.step,
+        "out of memory" = if one.is_out_of_memory { "yes" } else { "-" },
+    ));
     sheet.push_text("\n");
     for (row, found) in &all {
         sheet.push_text(&in_words(row, found));
@@ -41,19 +47,13 @@ pub(super) fn tell(sheet: &mut Sheet, rows: &[SearchRow]) {
     );
 }
 
-/// A line for each order of `row`.
-fn lines(row: &SearchRow, found: &FoundOnHardware) -> Vec<Vec<String>> {
+/// The orders of `row` by their names.
+fn orders<'a>(row: &SearchRow, found: &'a FoundOnHardware) -> Vec<(String, &'a FiguresOnHardware)> {
     let name = |order: &str| row.named("", order);
-    let published = found.published.iter().map(|(family, one)| line(name(family.name()), one));
-    let nominal = found.nominal.as_ref().map(|one| line(name("nominal"), one));
-    let answer = (!found.is_nominal).then(|| line(name("found"), &found.answer));
+    let published = found.published.iter().map(|(family, one)| (name(family.name()), one));
+    let nominal = found.nominal.as_ref().map(|one| (name("nominal"), one));
+    let answer = (!found.is_nominal).then(|| (name("found"), &found.answer));
     published.chain(nominal).chain(answer).collect()
-}
-
-fn line(name: String, one: &FiguresOnHardware) -> Vec<String> {
-    let times = [one.nominal, one.span, one.makespan, one.step].map(format::time);
-    let memory = if one.is_out_of_memory { "yes" } else { "-" };
-    [name].into_iter().chain(times).chain([memory.to_owned()]).collect()
 }
 
 /// The result of a search on hardware, in words.

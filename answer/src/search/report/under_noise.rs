@@ -1,8 +1,8 @@
 //! Searches under noise, for people.
 
 use pipeline::Nanos;
-use question::format;
 use question::sheet::Sheet;
+use question::{format, table};
 use search::{Difference, FoundUnderNoise, Objective, ValidatedOrder};
 
 use super::SearchRow;
@@ -22,10 +22,16 @@ pub(super) fn tell(sheet: &mut Sheet, rows: &[SearchRow]) {
     if noisy.is_empty() {
         return;
     }
-    let header = ["step under noise", "noise-free", "mean", "P50", "P95", "P99"];
-    let lines = noisy.iter().flat_map(|(row, found)| lines(row, found));
     sheet.push_text("\n");
-    sheet.push(Sheet::table(&header, lines));
+    sheet.push(table!(
+        (name, one) = noisy.iter().flat_map(|(row, found)| orders(row, found)),
+        "step under noise" = name,
+        "noise-free" = one.nominal,
+        "mean" = time(one.times.mean),
+        "P50" = Nanos(one.times.p50.value),
+        "P95" = Nanos(one.times.p95.value),
+        "P99" = Nanos(one.times.p99.value),
+    ));
     sheet.push_text("\n");
     for (row, found) in &noisy {
         sheet.push_text(&in_words(row, found));
@@ -37,28 +43,17 @@ pub(super) fn tell(sheet: &mut Sheet, rows: &[SearchRow]) {
     );
 }
 
-/// A line for each order of `row`.
-fn lines(row: &SearchRow, found: &FoundUnderNoise) -> Vec<Vec<String>> {
+/// The orders of `row` by their names.
+fn orders<'a>(
+    row: &SearchRow,
+    found: &'a FoundUnderNoise,
+) -> impl Iterator<Item = (String, &'a ValidatedOrder)> + use<'a> {
     let name = |order: &str| row.named("", order);
     let published = found.published.as_ref().map(|(family, one)| (name(family.name()), one));
     let expected = found.expected.as_ref().map(|one| (name("mean times"), one));
     let robust = (!found.is_nominal).then(|| (name("found"), &found.answer));
     let nominal = Some((name("nominal"), &found.nominal));
-    let all = [published, nominal, expected, robust].into_iter().flatten();
-    all.map(|(name, one)| line(name, one)).collect()
-}
-
-fn line(name: String, one: &ValidatedOrder) -> Vec<String> {
-    let exact = |nanos: u64| format::time(Nanos(nanos));
-    let times = &one.times;
-    vec![
-        name,
-        format::time(one.nominal),
-        time(times.mean),
-        exact(times.p50.value),
-        exact(times.p95.value),
-        exact(times.p99.value),
-    ]
+    [published, nominal, expected, robust].into_iter().flatten()
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // No time is below zero.

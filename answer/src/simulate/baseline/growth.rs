@@ -205,12 +205,9 @@ impl Growth {
         };
         let columns: Vec<(&str, &str)> =
             NAMES.into_iter().filter(|(name, _)| is_used(name)).collect();
-        let header: Vec<&str> = ["against the baseline"]
-            .into_iter()
-            .chain(columns.iter().map(|&(_, name)| name))
-            .chain(["verdict"])
-            .collect();
-        Sheet::table(&header, self.schedules.iter().map(|row| row.cells(&columns)))
+        let names = columns.iter().map(|&(_, name)| name);
+        let header = ["against the baseline"].into_iter().chain(names).chain(["verdict"]);
+        Sheet::table(header, self.schedules.iter().map(|row| row.cells(&columns)))
     }
 
     /// The schedules that grew or are gone, in one line; nothing if there are none.

@@ -1,12 +1,14 @@
 //! Tables of the page, with bars behind the numbers of a row.
 
+use question::sheet::Sheet;
+
 use crate::html::escape;
 
 /// A table under construction: rows of texts, with a bar behind each.
 pub(super) struct Table<'a> {
     /// The name for screen readers.
     pub(super) name: &'a str,
-    pub(super) header: &'a [&'a str],
+    pub(super) header: Vec<String>,
     pub(super) rows: Vec<Vec<String>>,
     /// How many of the first columns are words, not numbers.
     pub(super) words: usize,
@@ -17,19 +19,9 @@ pub(super) struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    pub(super) fn of(
-        name: &'a str,
-        header: &'a [&'a str],
-        rows: impl IntoIterator<Item = Vec<String>>,
-    ) -> Self {
-        Self {
-            name,
-            header,
-            rows: rows.into_iter().collect(),
-            words: 1,
-            taken: None,
-            bars: Vec::new(),
-        }
+    pub(super) fn of(name: &'a str, sheet: Sheet) -> Self {
+        let (header, rows) = sheet.into_rows();
+        Self { name, header, rows, words: 1, taken: None, bars: Vec::new() }
     }
 
     /// The table with a bar behind each row, as long as its share of the longest.

@@ -2,7 +2,7 @@
 //! assumptions, and the files, folded.
 
 use answer::plan::{
-    Lever, Plan, PlanAnswer, Planned, assumptions, export, facts, quantities, setup_report,
+    Lever, Plan, PlanAnswer, Planned, assumptions, doubts, export, facts, quantities, setup_report,
     software, tables,
 };
 use measured::ErrorBar;
@@ -49,7 +49,7 @@ fn first(planned: &Planned) -> String {
     }
     let headline = planned.headline();
     let Some(winner) = planned.winner() else { return paragraph("doubt", &headline) };
-    let doubts = tables::doubts(question, &answer.plans, winner);
+    let doubts = doubts::doubts(question, &answer.plans, winner);
     let doubts: String = doubts.iter().map(|doubt| paragraph("doubt", doubt)).collect();
     let figures = paragraph("", &tables::figures(question, winner));
     card("The plan to take", &headline, &(doubts + &figures), &facts(planned, winner))
@@ -79,16 +79,14 @@ fn plans(planned: &Planned) -> String {
     let Planned { question, answer, .. } = planned;
     let winner = planned.winner().filter(|_| !question.is_of_one());
     let is_taken = |plan: &Plan| winner.is_some_and(|winner| std::ptr::eq(winner, plan));
-    let line = |(number, plan): (usize, &Plan)| {
-        let mut line = tables::line(question, number, plan);
-        if let Some(mark) = tables::mark(question, plan, is_taken(plan)) {
-            line[0].insert(0, mark);
-        }
-        line
-    };
-    let lines = (1..).zip(&answer.plans).map(line);
     let taken = answer.plans.iter().position(is_taken);
-    let table = Table { taken, words: 4, ..Table::of("Plans", &tables::HEADER, lines) };
+    let table = Table::of("Plans", tables::plans(question, &answer.plans));
+    let mut table = Table { taken, words: 4, ..table };
+    for (row, plan) in table.rows.iter_mut().zip(&answer.plans) {
+        if let Some(mark) = tables::mark(question, plan, is_taken(plan)) {
+            row[0].insert(0, mark);
+        }
+    }
     let marks = paragraph("soft", tables::MARKS);
     format!("<h2>Plans</h2>\n{}{marks}", table.html())
 }
@@ -119,18 +117,16 @@ fn figure(title: &str, content: &str) -> String {
 /// The parts of a step of the plan to take.
 fn parts(winner: &Plan) -> String {
     let shares = winner.longest_parts().into_iter().map(|part| part.share);
-    let header = ["part of the step, busiest stage", tables::PARTS[1], tables::PARTS[2]];
-    let table = Table::of("Time of a step", &header, tables::parts(winner)).with_bars(shares);
+    let mut table = Table::of("Time of a step", tables::parts(winner)).with_bars(shares);
+    "part of the step, busiest stage".clone_into(&mut table.header[0]);
     figure("Time of a step of the plan to take", &table.html())
 }
 
 /// Every part of the step and of the memory of a set-up of the question.
 fn parts_of_one(number: usize, plan: &Plan) -> String {
     let shares = plan.all_parts().into_iter().map(|part| part.share);
-    let time = Table::of("Time of a step", &setup_report::TIME, setup_report::time(plan));
-    let time = time.with_bars(shares);
-    let header = setup_report::memory_columns();
-    let memory = Table::of("Memory of each stage", &header, setup_report::memory(plan));
+    let time = Table::of("Time of a step", setup_report::time(plan)).with_bars(shares);
+    let memory = Table::of("Memory of each stage", setup_report::memory(plan));
     figure(&format!("A step of plan {number}"), &time.html())
         + &figure(&format!("Memory of plan {number}, in GiB of a device"), &memory.html())
 }
@@ -138,7 +134,7 @@ fn parts_of_one(number: usize, plan: &Plan) -> String {
 /// The savings of each change.
 fn worth(levers: &[Lever]) -> String {
     let saved = levers.iter().map(|lever| lever.saved);
-    let table = Table::of("Changes", &tables::WORTH, tables::worth(levers)).with_bars(saved);
+    let table = Table::of("Changes", tables::worth(levers)).with_bars(saved);
     figure("Savings of each change", &table.html())
 }
 
@@ -148,15 +144,12 @@ fn memory(plans: &[Plan]) -> String {
     let most = plans.iter().map(|plan| bytes(held(plan).sum()).max(bytes(plan.memory()[0])));
     let most = most.fold(0.0, f64::max);
     let bars = plans.iter().map(|plan| stack(held(plan), plan.memory()[0], most)).collect();
-    let rows = || (1..).zip(plans).map(|(number, plan)| tables::memory(number, plan));
-    let shown = [0, 6, 7];
-    let header = shown.map(|column| tables::MEMORY[column]);
-    let few = rows().map(|row| shown.map(|column| row[column].clone()).to_vec());
-    let table = Table { bars, ..Table::of("Memory as bars", &header, few) };
-    let key = |(at, name): (usize, &&str)| format!("<span class=\"key k{at}\"></span>{name}");
-    let keys: String = tables::MEMORY[1..6].iter().enumerate().map(key).collect();
+    let few = tables::memory(plans).columns(&[0, 6, 7]);
+    let table = Table { bars, ..Table::of("Memory as bars", few) };
+    let all = Table::of("Memory in numbers", tables::memory(plans));
+    let key = |(at, name): (usize, &String)| format!("<span class=\"key k{at}\"></span>{name}");
+    let keys: String = all.header[1..6].iter().enumerate().map(key).collect();
     let may = "<span class=\"key most\"></span>may use";
-    let all = Table::of("Memory in numbers", &tables::MEMORY, rows());
     format!(
         "{}<p class=\"soft keys\">{keys}{may}</p>\n{}",
         table.html(),
@@ -196,9 +189,8 @@ fn searched(question: &Question, answer: &PlanAnswer) -> String {
     if question.is_of_one() {
         return String::new();
     }
-    let header = ["machines", "fate", "set-ups"];
     let reasons = tables::reasons(question, answer);
-    let table = Table { words: 2, ..Table::of("Fate of the set-ups", &header, reasons) };
+    let table = Table { words: 2, ..Table::of("Fate of the set-ups", reasons) };
     let seen = answer.searched.iter().map(|one| plan::number(one.setups as u64)).sum();
     folded(&format!("Fate of {} set-ups", quantities::amount(seen)), &table.html())
 }
