@@ -7,7 +7,7 @@ use calibrate::{machine, measure};
 use draw::text;
 use pipeline::{Bytes, Nanos};
 use profile::{Link, Profile, Quantity, Verdict};
-use question::format;
+use question::{format, table};
 use serde::Serialize;
 
 use crate::commands::{note, print_json};
@@ -80,59 +80,37 @@ fn interval(quantity: &Quantity) -> String {
     })
 }
 
-/// The columns that every quantity has.
-fn cells(quantity: &Quantity, half_width: f64) -> Vec<String> {
-    let summary = quantity.summary();
-    vec![
-        format::time(quantity.median()),
-        interval(quantity),
-        summary.samples.to_string(),
-        summary.outliers.to_string(),
-        quantity.verdict(half_width).to_string(),
-    ]
-}
-
 /// Prints tables.
 pub(super) fn tables(out: &mut dyn Write, outcome: &Outcome) -> Result<(), Error> {
     let half_width = outcome.profile.half_width;
     let best = peak(outcome);
-    let header = [
-        "kernels",
-        "median",
-        "95 % interval",
-        "samples",
-        "outliers",
-        "verdict",
-        "GFLOP/s",
-        "of peak",
-    ];
-    let kernels = rows(outcome).into_iter().map(|row| {
-        let share = row.gflops.zip(best).map(|(own, best)| format::percent(own / best));
-        let speed = row.gflops.map(|speed| format!("{speed:.1}"));
-        let mut cells = cells(row.quantity, half_width);
-        cells.insert(0, row.name);
-        cells.extend([speed, share].map(|cell| cell.unwrap_or_else(|| "-".to_owned())));
-        cells
-    });
-    write!(out, "{}", text::table(&header, kernels))?;
+    let kernels = table!(
+        (summary, row) = rows(outcome).into_iter().map(|row| (row.quantity.summary(), row)),
+        "kernels" = row.name,
+        "median" = row.quantity.median(),
+        "95 % interval" = interval(row.quantity),
+        "samples" = summary.samples,
+        "outliers" = summary.outliers,
+        "verdict" = row.quantity.verdict(half_width).to_string(),
+        "GFLOP/s" = row.gflops.map(|speed| format!("{speed:.1}")),
+        "of peak" = row.gflops.zip(best).map(|(own, best)| format::percent(own / best)),
+    );
+    write!(out, "{}", text::sheet(&kernels))?;
     let optimizer = &outcome.profile.optimizer;
     let (each, count) = (optimizer.per_parameter(), optimizer.parameters);
     writeln!(out, "optimizer: {each:.3} ns for each of {count} parameters")?;
     links(out, outcome)?;
-    let header = ["stage alone", "layers", "pass", "predicted", "measured", "95 % interval", "off"];
-    let checks = outcome.checks.iter().map(|check| {
-        vec![
-            format!("{} of 2", check.stage),
-            check.layers.to_string(),
-            check.pass.to_owned(),
-            format::time(check.predicted),
-            format::time(check.measured.median()),
-            interval(&check.measured),
-            format::signed_percent(off(check)),
-        ]
-    });
-    write!(out, "\n{}", text::table(&header, checks))?;
-    Ok(())
+    let checks = table!(
+        check = &outcome.checks,
+        "stage alone" = format!("{} of 2", check.stage),
+        "layers" = check.layers,
+        "pass" = check.pass,
+        "predicted" = check.predicted,
+        "measured" = check.measured.median(),
+        "95 % interval" = interval(&check.measured),
+        "off" = format::signed_percent(off(check)),
+    );
+    Ok(write!(out, "\n{}", text::sheet(&checks))?)
 }
 
 fn links(out: &mut dyn Write, outcome: &Outcome) -> Result<(), Error> {
@@ -140,34 +118,25 @@ fn links(out: &mut dyn Write, outcome: &Outcome) -> Result<(), Error> {
     if profile.links.is_empty() {
         return Ok(());
     }
-    let header = [
-        "links",
-        "message",
-        "pairs",
-        "at once",
-        "median",
-        "95 % interval",
-        "samples",
-        "outliers",
-        "verdict",
-        "GB/s",
-    ];
-    let rows = profile.links.iter().flat_map(|link| {
-        link.messages.iter().map(|message| {
-            let mut row = vec![
-                link.kind.name().to_owned(),
-                format::size(Bytes(message.bytes)),
-                message.pairs.to_string(),
-                if message.both_ways { "both ways" } else { "one way" }.to_owned(),
-            ];
-            row.extend(cells(&message.time, profile.half_width));
-            let speed = gflops(message.bytes as f64, message.time.median());
-            let speed = speed.filter(|_| link.kind.moves_bytes());
-            row.push(speed.map_or("-".to_owned(), |speed| format!("{speed:.2}")));
-            row
-        })
+    let messages = profile.links.iter().flat_map(|link| {
+        link.messages.iter().map(move |message| (link, message, message.time.summary()))
     });
-    write!(out, "\n{}", text::table(&header, rows))?;
+    let rows = table!(
+        (link, message, summary) = messages,
+        "links" = link.kind.name(),
+        "message" = Bytes(message.bytes),
+        "pairs" = message.pairs,
+        "at once" = if message.both_ways { "both ways" } else { "one way" },
+        "median" = message.time.median(),
+        "95 % interval" = interval(&message.time),
+        "samples" = summary.samples,
+        "outliers" = summary.outliers,
+        "verdict" = message.time.verdict(profile.half_width).to_string(),
+        "GB/s" = gflops(message.bytes as f64, message.time.median())
+            .filter(|_| link.kind.moves_bytes())
+            .map(|speed| format!("{speed:.2}")),
+    );
+    write!(out, "\n{}", text::sheet(&rows))?;
     for line in profile.links.iter().filter_map(fit) {
         writeln!(out, "{line}")?;
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use pipeline::{Kind, Measurement, Nanos, Step};
-use serde::Serialize;
+use question::object;
 
 use super::report::Ran;
 use crate::error::Error;
@@ -65,37 +65,24 @@ pub fn groups(steps: &[Step]) -> Vec<Group> {
 /// # Errors
 /// If memory runs out.
 pub fn csv(all: &[Ran]) -> Result<Vec<u8>, Error> {
-    #[derive(Serialize)]
-    struct Row<'a> {
-        setting: &'a str,
-        schedule: &'a str,
-        stages: usize,
-        pass: String,
-        chunk: u16,
-        busy_stages: usize,
-        passes: usize,
-        p10_us: String,
-        median_us: String,
-        p90_us: String,
-    }
     let mut rows = Vec::new();
     for one in all {
         let case = &one.outcome.case;
         for group in groups(&one.measured.steps) {
             #[allow(clippy::cast_precision_loss)]
             let micros = |percent| format!("{:.3}", group.at(percent).0 as f64 / 1e3);
-            rows.push(Row {
-                setting: case.setting.as_deref().unwrap_or_default(),
-                schedule: &case.name,
-                stages: case.schedule.shape().stages(),
-                pass: format!("{:?}", group.kind),
-                chunk: group.chunk,
-                busy_stages: group.busy,
-                passes: group.times.len(),
-                p10_us: micros(10),
-                median_us: micros(50),
-                p90_us: micros(90),
-            });
+            rows.push(object!(
+                setting = case.setting.as_deref().unwrap_or_default(),
+                schedule = &case.name,
+                stages = case.schedule.shape().stages(),
+                pass = format!("{:?}", group.kind),
+                chunk = group.chunk,
+                busy_stages = group.busy,
+                passes = group.times.len(),
+                p10_us = micros(10),
+                median_us = micros(50),
+                p90_us = micros(90),
+            ));
         }
     }
     Ok(answer::csv(rows)?)

@@ -7,38 +7,8 @@ use serde::Serialize;
 use super::host_overheads;
 use super::report::Ran;
 use crate::error::Error;
+use question::object;
 use question::scenario::Convention;
-
-/// A row of the table: a schedule of a setting.
-#[derive(Serialize)]
-struct Row<'a> {
-    setting: &'a str,
-    schedule: &'a str,
-    stages: usize,
-    microbatches: u32,
-    chunks: u16,
-    device: &'a str,
-    steps: usize,
-    bubble_rate_simulated: String,
-    bubble_rate_measured: String,
-    difference_points: String,
-    bubble_rate_makespan_simulated: String,
-    bubble_rate_makespan_measured: String,
-    difference_makespan_points: String,
-    makespan_ms_simulated: String,
-    makespan_ms_measured: String,
-    period_ms_measured: Option<String>,
-    bubble_rate_published: &'a str,
-    published_convention: &'a str,
-    host_bound_percent: String,
-    host_bound_percent_of_worst_stage: String,
-    launches_per_second: Option<String>,
-    launches_per_second_together: Option<String>,
-    hand_over_us: Option<String>,
-    bubble_rate_by_busy_stages: Option<String>,
-    difference_by_busy_stages_points: Option<String>,
-    makespan_ms_by_busy_stages: Option<String>,
-}
 
 fn rate(rate: f64) -> String {
     format!("{rate:.4}")
@@ -64,44 +34,44 @@ fn host(overheads: Option<&Overheads>) -> [Option<String>; 3] {
     ]
 }
 
-fn row<'a>(one: &'a Ran, overheads: Option<&Overheads>) -> Row<'a> {
+/// A row of the table: a schedule of a setting.
+fn row<'a>(one: &'a Ran, overheads: Option<&Overheads>) -> impl Serialize + use<'a> {
     let (case, simulated) = (&one.outcome.case, &one.outcome.metrics);
     let (_, measured) = one.median();
     let shape = case.schedule.shape();
     let [by_span, by_makespan] = one.points();
     let (busy, published) = (one.by_busy_stages.as_ref(), one.published.as_ref());
     let convention = published.and_then(|one| one.convention);
-    let [host_bound_percent, host_bound_percent_of_worst_stage] =
-        host_overheads::cells(&one.host_bound);
-    let [launches_per_second, launches_per_second_together, hand_over_us] = host(overheads);
-    Row {
-        setting: case.setting.as_deref().unwrap_or_default(),
-        schedule: &case.name,
-        stages: shape.stages(),
-        microbatches: case.microbatches(),
-        chunks: shape.chunks_per_stage(),
-        device: &one.measured.device,
-        steps: one.measured.steps.len(),
-        bubble_rate_simulated: rate(simulated.bubble_rate()),
-        bubble_rate_measured: rate(measured.bubble_rate()),
-        difference_points: format!("{by_span:+.2}"),
-        bubble_rate_makespan_simulated: rate(simulated.bubble_rate_makespan()),
-        bubble_rate_makespan_measured: rate(measured.bubble_rate_makespan()),
-        difference_makespan_points: format!("{by_makespan:+.2}"),
-        makespan_ms_simulated: millis(simulated),
-        makespan_ms_measured: millis(&measured),
-        period_ms_measured: one.period().map(|period| milliseconds(period.0)),
-        bubble_rate_published: published.map_or("", |one| &one.rate),
-        published_convention: convention.map_or("", Convention::name),
-        host_bound_percent,
-        host_bound_percent_of_worst_stage,
-        launches_per_second,
-        launches_per_second_together,
-        hand_over_us,
-        bubble_rate_by_busy_stages: busy.map(|busy| rate(busy.bubble_rate())),
-        difference_by_busy_stages_points: busy.map(|_| format!("{:+.2}", one.judged_points()[0])),
-        makespan_ms_by_busy_stages: busy.map(millis),
-    }
+    let [host_bound, worst_host_bound] = host_overheads::cells(&one.host_bound);
+    let [launches, launches_together, hand_over] = host(overheads);
+    object!(
+        setting = case.setting.as_deref().unwrap_or_default(),
+        schedule = &case.name,
+        stages = shape.stages(),
+        microbatches = case.microbatches(),
+        chunks = shape.chunks_per_stage(),
+        device = &one.measured.device,
+        steps = one.measured.steps.len(),
+        bubble_rate_simulated = rate(simulated.bubble_rate()),
+        bubble_rate_measured = rate(measured.bubble_rate()),
+        difference_points = format!("{by_span:+.2}"),
+        bubble_rate_makespan_simulated = rate(simulated.bubble_rate_makespan()),
+        bubble_rate_makespan_measured = rate(measured.bubble_rate_makespan()),
+        difference_makespan_points = format!("{by_makespan:+.2}"),
+        makespan_ms_simulated = millis(simulated),
+        makespan_ms_measured = millis(&measured),
+        period_ms_measured = one.period().map(|period| milliseconds(period.0)),
+        bubble_rate_published = published.map_or("", |one| &one.rate),
+        published_convention = convention.map_or("", Convention::name),
+        host_bound_percent = host_bound,
+        host_bound_percent_of_worst_stage = worst_host_bound,
+        launches_per_second = launches,
+        launches_per_second_together = launches_together,
+        hand_over_us = hand_over,
+        bubble_rate_by_busy_stages = busy.map(|busy| rate(busy.bubble_rate())),
+        difference_by_busy_stages_points = busy.map(|_| format!("{:+.2}", one.judged_points()[0])),
+        makespan_ms_by_busy_stages = busy.map(millis),
+    )
 }
 
 /// All as CSV; cells of the host are empty where passes run on it.

@@ -13,7 +13,7 @@ use native::memory;
 use pipeline::Nanos;
 use question::fsdp::{FsdpKeys, FsdpSetting};
 use question::sheet::Sheet;
-use question::{Context, format};
+use question::{Context, format, table};
 use serde::Serialize;
 
 use crate::commands::execute::processes::{self, TOKEN};
@@ -317,39 +317,21 @@ fn answer(
     Ok(Answer { results: jobs.iter().zip(ran).zip(&predicted).map(row).collect() })
 }
 
-const HEADER: [&str; 10] = [
-    "packing, communication",
-    "step",
-    "simulated",
-    "idle",
-    "simulated",
-    "speed-up",
-    "simulated",
-    "synchronizations",
-    "messages",
-    "weights",
-];
-
 impl Answer {
     fn sheet(&self) -> Sheet {
-        Sheet::table(&HEADER, self.results.iter().map(Row::cells))
-    }
-}
-
-impl Row {
-    fn cells(&self) -> Vec<String> {
-        let ratio = |ratio: Option<f64>| ratio.map_or("-".to_owned(), |one| format!("{one:.3}"));
-        vec![
-            format!("{}, {}", self.method, self.communication),
-            format::time(Nanos(self.step_ns)),
-            format::time(Nanos(self.simulated_step_ns)),
-            format::percent(self.idle_rate),
-            format::percent(self.simulated_idle_rate),
-            ratio(self.speedup),
-            ratio(self.simulated_speedup),
-            self.synchronizations.to_string(),
-            self.messages.to_string(),
-            if self.equal { "equal" } else { "DIFFERENT" }.to_owned(),
-        ]
+        let ratio = |ratio: Option<f64>| ratio.map(|one| format!("{one:.3}"));
+        table!(
+            row = &self.results,
+            "packing, communication" = format!("{}, {}", row.method, row.communication),
+            "step" = Nanos(row.step_ns),
+            "simulated" = Nanos(row.simulated_step_ns),
+            "idle" = format::percent(row.idle_rate),
+            "simulated" = format::percent(row.simulated_idle_rate),
+            "speed-up" = ratio(row.speedup),
+            "simulated" = ratio(row.simulated_speedup),
+            "synchronizations" = row.synchronizations,
+            "messages" = row.messages,
+            "weights" = if row.equal { "equal" } else { "DIFFERENT" },
+        )
     }
 }
