@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use question::{Diagnostic, keywords};
+use question::{Diagnostic, keywords, object};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use toml::de::{DeTable, DeValue};
@@ -22,17 +22,10 @@ pub(crate) struct Request {
     change: Changes,
 }
 
-/// The changed scenario.
-#[derive(Serialize)]
-pub(crate) struct Answer {
-    /// As a file.
-    text: String,
-}
-
 impl Request {
-    /// Answers it.
-    pub(crate) fn answer(self) -> Result<Answer, Diagnostic> {
-        Ok(Answer { text: changed(self.text, &self.change)? })
+    /// The changed scenario, as a file.
+    pub(crate) fn answer(self) -> Result<impl Serialize, Diagnostic> {
+        Ok(object!(text = changed(self.text, &self.change)?))
     }
 }
 

@@ -8,7 +8,7 @@ use draw::pictures::simulate::{Traced, timelines};
 use question::export::Form;
 use question::keys::Keys;
 use question::sweep::grid::Grid;
-use question::{Context, Diagnostic};
+use question::{Context, Diagnostic, object};
 use serde::{Deserialize, Serialize};
 
 use crate::limits;
@@ -26,16 +26,9 @@ pub(crate) struct Request {
     form: Form,
 }
 
-/// The file.
-#[derive(Serialize)]
-pub(crate) struct Answer {
-    /// All of it.
-    content: String,
-}
-
 impl Request {
     /// Answers it.
-    pub(crate) fn answer(self, context: &Context<'_>) -> Result<Answer, Diagnostic> {
+    pub(crate) fn answer(self, context: &Context<'_>) -> Result<impl Serialize, Diagnostic> {
         let schedule = self.schedule.map(|name| vec![name]);
         let flags = Keys { schedule, ..Keys::default() };
         let scenario = scenario(context, self.text)?.with(context, &flags)?;
@@ -49,7 +42,7 @@ impl Request {
                 text(Traced::of(&outcome, &outcome.case.name)?.bytes()?)
             }
         };
-        Ok(Answer { content })
+        Ok(object!(content = content))
     }
 }
 
@@ -64,12 +57,12 @@ pub(crate) struct Picture {
 
 impl Picture {
     /// Draws it.
-    pub(crate) fn answer(self, context: &Context<'_>) -> Result<Answer, Diagnostic> {
+    pub(crate) fn answer(self, context: &Context<'_>) -> Result<impl Serialize, Diagnostic> {
         let scenario = scenario(context, self.text)?.with(context, &Keys::default())?;
         limits::check_schedules(context, &scenario)?;
         let wants = Wants { runs: true, ..Wants::default() };
         let answers = simulate(context, &scenario, wants)?;
-        Ok(Answer { content: timelines(&answers.outcomes)? })
+        Ok(object!(content = timelines(&answers.outcomes)?))
     }
 }
 
@@ -80,19 +73,9 @@ pub(crate) struct Sweep {
     file: PathBuf,
 }
 
-/// The rows of a sweep.
-#[derive(Serialize)]
-pub(crate) struct Swept {
-    csv: String,
-    /// How many there are, and of how many.
-    rows: u64,
-    questions: u64,
-    interrupted: bool,
-}
-
 impl Sweep {
     /// Answers it.
-    pub(crate) fn answer(self, context: &Context<'_>) -> Result<Swept, Diagnostic> {
+    pub(crate) fn answer(self, context: &Context<'_>) -> Result<impl Serialize, Diagnostic> {
         let grid = Grid::read(context, &self.file, &Keys::default())?;
         let questions = grid.questions;
         if questions > MOST_QUESTIONS {
@@ -101,6 +84,9 @@ impl Sweep {
         }
         let answer::sweep::SweepAnswer { csv, rows, interrupted } =
             answer::sweep::sweep(context, &grid)?;
-        Ok(Swept { csv: text(csv), rows, questions, interrupted })
+        Ok(object!(
+            csv = text(csv),
+            (rows, questions, interrupted) = (rows, questions, interrupted),
+        ))
     }
 }

@@ -1,10 +1,9 @@
 //! Dead workers of data-parallel pipelines, whose passes peers run.
 
-use answer::failures::FailuresAnswer;
 use draw::pictures;
 use question::failures::FailureKeys;
 use question::keys::Keys;
-use question::{Context, Diagnostic};
+use question::{Context, Diagnostic, object};
 use serde::{Deserialize, Serialize};
 
 use crate::limits;
@@ -20,24 +19,15 @@ pub(crate) struct Request {
     scenario: String,
 }
 
-/// The steps that remain.
-#[derive(Serialize)]
-pub(crate) struct Answer {
-    #[serde(flatten)]
-    forms: Forms<FailuresAnswer>,
-    /// The steps as bars; nothing where none fits.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    svg: Option<String>,
-}
-
 impl Request {
     /// Answers it.
-    pub(crate) fn answer(self, context: &Context<'_>) -> Result<Answer, Diagnostic> {
+    pub(crate) fn answer(self, context: &Context<'_>) -> Result<impl Serialize, Diagnostic> {
         let keys: FailureKeys = table(&self.text)?;
         let scenario = scenario(context, self.scenario)?.with(context, &Keys::default())?;
         limits::check_failures(context, &scenario, &keys)?;
         let answer = answer::failures::failures(context, &scenario, &keys)?;
         let svg = pictures::failures::steps(&answer, None).ok();
-        Ok(Answer { svg, forms: Forms::of(answer)? })
+        // The steps as bars; nothing where none fits.
+        Ok(object!(flat(forms) = Forms::of(answer)?, some(svg) = svg))
     }
 }

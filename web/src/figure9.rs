@@ -9,7 +9,7 @@ use draw::plot::lines::{self, Dot, LineChart, LinePanel};
 use pipeline::Limit;
 use question::keys::Keys;
 use question::scenario::Scenario;
-use question::{Context, Diagnostic, format, keywords};
+use question::{Context, Diagnostic, format, keywords, object};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -27,15 +27,9 @@ pub(crate) struct Limits {
     step: String,
 }
 
-/// Memory limits, each as it is written.
-#[derive(Serialize)]
-pub(crate) struct Listed {
-    limits: Vec<String>,
-}
-
 impl Limits {
     /// All of them.
-    pub(crate) fn answer(self) -> Result<Listed, Diagnostic> {
+    pub(crate) fn answer(self) -> Result<impl Serialize, Diagnostic> {
         let Self { from, to, step } = self;
         let range = json!({ "from": from, "to": to, "step": step });
         let text = keywords::written(&json!({ "sweep": { "memory-limit": range } }))?;
@@ -47,7 +41,7 @@ impl Limits {
             let message = format!("{} memory limits: at most {MOST_LIMITS}", axis.count());
             return Err(Diagnostic::new(message).with_help("make the step larger"));
         }
-        Ok(Listed { limits: (0..axis.count()).map(|at| axis.label(at).into_owned()).collect() })
+        Ok(object!([limits] = (0..axis.count()).map(|at| axis.label(at).into_owned())))
     }
 }
 
@@ -122,28 +116,9 @@ struct Series {
     points: Vec<At>,
 }
 
-/// A figure.
-#[derive(Serialize)]
-pub(crate) struct Drawn {
-    svg: String,
-    /// The points as CSV.
-    csv: String,
-}
-
-/// A line of the CSV.
-#[derive(Serialize)]
-struct Line<'a> {
-    memory_limit: &'a str,
-    schedule: &'a str,
-    bubble_rate: f64,
-    span_ns: u64,
-    peak_microbatches: f64,
-    fits: bool,
-}
-
 impl Figure {
     /// Draws it.
-    pub(crate) fn answer(self) -> Result<Drawn, Diagnostic> {
+    pub(crate) fn answer(self) -> Result<impl Serialize, Diagnostic> {
         let limits = self.series.iter().flat_map(|one| &one.points).map(|at| read(&at.limit));
         let limits = limits.collect::<Result<Vec<_>, _>>()?;
         let axis = Axis::of(&limits);
@@ -166,15 +141,17 @@ impl Figure {
             panels: vec![panel],
         })?;
         let lines = self.series.iter().flat_map(|one| one.points.iter().map(move |at| (one, at)));
-        let csv = answer::csv(lines.map(|(one, at)| Line {
-            memory_limit: &at.limit,
-            schedule: &one.schedule,
-            bubble_rate: at.bubble_rate,
-            span_ns: at.span_ns,
-            peak_microbatches: at.peak_microbatches,
-            fits: at.fits,
+        let csv = answer::csv(lines.map(|(one, at)| {
+            object!(
+                memory_limit = &at.limit,
+                schedule = &one.schedule,
+                bubble_rate = at.bubble_rate,
+                span_ns = at.span_ns,
+                peak_microbatches = at.peak_microbatches,
+                fits = at.fits,
+            )
         }))?;
-        Ok(Drawn { svg, csv: crate::text::text(csv) })
+        Ok(object!(svg = svg, csv = crate::text::text(csv)))
     }
 }
 

@@ -1,9 +1,9 @@
 //! Data-parallel training: packing and communication side by side, and one minibatch in time.
 
-use answer::fsdp::{FsdpAnswer, FsdpRow, best};
+use answer::fsdp::{FsdpRow, best};
 use draw::pictures;
 use question::fsdp::{FsdpKeys, FsdpSetting};
-use question::{Context, Diagnostic};
+use question::{Context, Diagnostic, object};
 use serde::{Deserialize, Serialize};
 
 use crate::limits;
@@ -17,19 +17,6 @@ pub(crate) struct Request {
     text: String,
 }
 
-/// Every way in every setting.
-#[derive(Serialize)]
-pub(crate) struct Answer {
-    #[serde(flatten)]
-    forms: Forms<FsdpAnswer>,
-    /// The bubble over the minibatch size.
-    svg: String,
-    /// The settings in words, of each of which the first minibatch can be drawn.
-    settings: Vec<String>,
-    /// The number of the one in which a way gains most.
-    best: usize,
-}
-
 /// A question, and which of its settings is drawn.
 #[derive(Deserialize)]
 pub(crate) struct Minibatch {
@@ -39,31 +26,29 @@ pub(crate) struct Minibatch {
     setting: usize,
 }
 
-/// A minibatch in time.
-#[derive(Serialize)]
-pub(crate) struct Drawn {
-    /// Its timelines, one for each way.
-    svg: String,
-}
-
 impl Request {
     /// Answers it.
-    pub(crate) fn answer(self, context: &Context<'_>) -> Result<Answer, Diagnostic> {
+    pub(crate) fn answer(self, context: &Context<'_>) -> Result<impl Serialize, Diagnostic> {
         let keys: FsdpKeys = table(&self.text)?;
         let settings = settings(context, &planning::samples::of_keys(context, &keys)?)?;
         let answer = answer::fsdp::fsdp(context, &keys)?;
-        Ok(Answer {
-            svg: pictures::fsdp::bubbles(&answer.results, None)?,
-            best: best(&answer.results).map_or(0, |(_, row)| place(&settings, row)),
-            settings: settings.iter().map(in_words).collect(),
-            forms: Forms::of(answer)?,
-        })
+        let svg = pictures::fsdp::bubbles(&answer.results, None)?;
+        let best = best(&answer.results).map_or(0, |(_, row)| place(&settings, row));
+        Ok(object!(
+            flat(forms) = Forms::of(answer)?,
+            // The bubble over the minibatch size.
+            svg = svg,
+            // The settings in words, of each of which the first minibatch can be drawn, and the number of the one in which
+            // a way gains most.
+            [settings] = settings.iter().map(in_words),
+            best = best,
+        ))
     }
 }
 
 impl Minibatch {
     /// Draws it.
-    pub(crate) fn answer(self, context: &Context<'_>) -> Result<Drawn, Diagnostic> {
+    pub(crate) fn answer(self, context: &Context<'_>) -> Result<impl Serialize, Diagnostic> {
         let keys: FsdpKeys = table(&self.text)?;
         let keys = planning::samples::of_keys(context, &keys)?;
         let settings = settings(context, &keys)?;
@@ -73,7 +58,7 @@ impl Minibatch {
         let (ways, layers) = (keys.ways(), keys.layers());
         limits::check_layers(setting, ways.len(), layers)?;
         let svg = pictures::fsdp::timelines(setting, &ways, layers, None)?;
-        Ok(Drawn { svg })
+        Ok(object!(svg = svg))
     }
 }
 

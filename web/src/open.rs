@@ -10,11 +10,11 @@ use draw::gantt::{self, Chart};
 use draw::pictures;
 use imports::Given;
 use question::kinds::InputKind;
-use question::{Context, Diagnostic, keywords, profiles, quote};
+use question::{Context, Diagnostic, keywords, object, profiles, quote};
 use serde::{Deserialize, Serialize};
 
 use crate::limits;
-use crate::sheet::{Part, parts};
+use crate::sheet::parts;
 
 /// Most bytes of a file that are read to find its kind.
 const LOOKED_AT: u64 = 16 << 20;
@@ -30,74 +30,14 @@ pub(crate) struct File {
     file: PathBuf,
 }
 
-/// The kind of a file.
-#[derive(Serialize)]
-pub(crate) struct FileKind {
-    kind: Option<InputKind>,
-    /// The same in words.
-    words: &'static str,
-    /// Its text, where it is a question.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<String>,
-}
-
-/// An order of passes.
-#[derive(Serialize)]
-pub(crate) struct Order {
-    stages: usize,
-    microbatches: u32,
-    chunks: u16,
-    passes: usize,
-}
-
-/// A profile.
-#[derive(Serialize)]
-pub(crate) struct Profile {
-    /// Whether it is that of a trainer, and not of a machine and the parts of a transformer.
-    trainer: bool,
-    /// The times of a trainer, as a table.
-    sheet: Option<Vec<Part>>,
-    /// The stages and microbatches that were recorded of a trainer.
-    stages: Option<usize>,
-    microbatches: Option<u32>,
-}
-
-/// A checked certificate.
-#[derive(Serialize)]
-pub(crate) struct Verified {
-    /// Output of the command line.
-    #[serde(flatten)]
-    answer: verify::VerifyAnswer,
-    sheet: Vec<Part>,
-}
-
-/// A timeline.
-#[derive(Serialize)]
-pub(crate) struct Timeline {
-    name: String,
-    source: &'static str,
-    device: String,
-    stages: usize,
-    microbatches: u32,
-    steps: usize,
-    /// The step that stands for all, drawn; nothing if it has too many passes.
-    svg: Option<String>,
-    /// The profile of the trainer, if it is a recording that has one.
-    profile: Option<String>,
-    /// The same as a table.
-    sheet: Option<Vec<Part>>,
-}
-
 impl File {
     /// The kind of the file, by its content.
-    pub(crate) fn kind(&self, context: &Context<'_>) -> Result<FileKind, Diagnostic> {
+    pub(crate) fn kind(&self, context: &Context<'_>) -> Result<impl Serialize, Diagnostic> {
         let content = context.read_bytes(&self.file, limits::MOST_BYTES)?;
-        let answered = |kind: Option<InputKind>, text| {
-            Ok(FileKind {
-                kind,
-                words: kind.map_or("a file of no kind that is known", InputKind::words),
-                text,
-            })
+        let answered = |kind: Option<InputKind>, text: Option<String>| {
+            let words = kind.map_or("a file of no kind that is known", InputKind::words);
+            // Its text, where it is a question.
+            Ok(object!(kind = kind, words = words, some(text) = text))
         };
         if content.starts_with(PARQUET) {
             return answered(Some(InputKind::Trace), None);
@@ -141,57 +81,61 @@ impl File {
     }
 
     /// The shape of the order in it.
-    pub(crate) fn order(&self, context: &Context<'_>) -> Result<Order, Diagnostic> {
+    pub(crate) fn order(&self, context: &Context<'_>) -> Result<impl Serialize, Diagnostic> {
         let (_, schedule) = cases::read_schedule(context, &self.file)?;
         let shape = schedule.shape();
-        Ok(Order {
-            stages: shape.stages(),
-            microbatches: shape.microbatches(),
-            chunks: shape.chunks_per_stage(),
-            passes: schedule.passes(),
-        })
+        Ok(object!(
+            stages = shape.stages(),
+            microbatches = shape.microbatches(),
+            chunks = shape.chunks_per_stage(),
+            passes = schedule.passes(),
+        ))
     }
 
-    /// The profile in it.
-    pub(crate) fn profile(&self, context: &Context<'_>) -> Result<Profile, Diagnostic> {
-        Ok(match profiles::parse(context, &self.file)? {
-            AnyProfile::Machine(_) => {
-                Profile { trainer: false, sheet: None, stages: None, microbatches: None }
-            }
-            AnyProfile::Trainer(trainer) => Profile {
-                trainer: true,
-                sheet: Some(parts(profile::sheet(&trainer))),
-                stages: Some(trainer.stages),
-                microbatches: Some(trainer.microbatches),
-            },
-        })
+    /// The profile in it: of a trainer with its times as a table and what was recorded, or of a machine and the parts of a
+    /// transformer.
+    pub(crate) fn profile(&self, context: &Context<'_>) -> Result<impl Serialize, Diagnostic> {
+        let trainer = match profiles::parse(context, &self.file)? {
+            AnyProfile::Machine(_) => None,
+            AnyProfile::Trainer(trainer) => Some(trainer),
+        };
+        let trainer = trainer.as_ref();
+        Ok(object!(
+            trainer = trainer.is_some(),
+            sheet = trainer.map(|one| parts(profile::sheet(one))),
+            stages = trainer.map(|one| one.stages),
+            microbatches = trainer.map(|one| one.microbatches),
+        ))
     }
 
     /// Whether the certificate in it holds.
-    pub(crate) fn verify(&self, context: &Context<'_>) -> Result<Verified, Diagnostic> {
+    pub(crate) fn verify(&self, context: &Context<'_>) -> Result<impl Serialize, Diagnostic> {
         let answer = verify::verify(context, &self.file)?;
-        Ok(Verified { sheet: parts(answer.sheet()), answer })
+        let sheet = parts(answer.sheet());
+        Ok(object!(flat(answer) = answer, sheet = sheet))
     }
 
     /// The timeline in it.
-    pub(crate) fn timeline(&self, context: &Context<'_>) -> Result<Timeline, Diagnostic> {
+    pub(crate) fn timeline(&self, context: &Context<'_>) -> Result<impl Serialize, Diagnostic> {
         let recorded = timelines::read(context, &self.file)?;
         let made = match recorded.source {
             Source::Measured => profile::of(&recorded).ok(),
             Source::Simulated => None,
         };
         let shape = recorded.shape();
-        Ok(Timeline {
-            name: recorded.name.clone(),
-            source: recorded.source.name(),
-            device: recorded.device.clone(),
-            stages: shape.stages(),
-            microbatches: shape.microbatches(),
-            steps: recorded.steps.len(),
-            svg: drawn(&recorded)?,
-            profile: made.as_ref().map(::profile::TrainerProfile::to_toml),
-            sheet: made.map(|made| parts(profile::sheet(&made))),
-        })
+        Ok(object!(
+            name = recorded.name.clone(),
+            source = recorded.source.name(),
+            device = recorded.device.clone(),
+            stages = shape.stages(),
+            microbatches = shape.microbatches(),
+            steps = recorded.steps.len(),
+            // The step that stands for all; nothing if it has too many passes.
+            svg = drawn(&recorded)?,
+            // The profile of the trainer, if it is a recording that has one, and the same as a table.
+            profile = made.as_ref().map(::profile::TrainerProfile::to_toml),
+            sheet = made.map(|made| parts(profile::sheet(&made))),
+        ))
     }
 }
 
@@ -220,30 +164,21 @@ pub(crate) struct Advise {
     machine: Option<String>,
 }
 
-/// Advice for a run.
-#[derive(Serialize)]
-pub(crate) struct Advised {
-    sheet: Vec<Part>,
-    notes: Vec<String>,
-    /// The gains as a picture; nothing where no change helps.
-    svg: Option<String>,
-    /// The files of the change to make first, or of the run on the calibrated machine, by name.
-    files: Vec<(String, String)>,
-}
-
 impl Advise {
     /// The changes of the run.
-    pub(crate) fn answer(self, context: &Context<'_>) -> Result<Advised, Diagnostic> {
+    pub(crate) fn answer(self, context: &Context<'_>) -> Result<impl Serialize, Diagnostic> {
         let given = Given { machine: self.machine, ..Given::default() };
         let advice = advise::advise(context, &AdviceQuestion { files: self.files, given })?;
         let has_files = advice.first().is_some() || advice.calibration.is_some();
         let files = has_files.then(|| advice.export(context, None)).transpose()?;
-        Ok(Advised {
-            sheet: parts(advice.sheet()?),
-            svg: pictures::advise::svg(&advice, None).ok(),
-            files: files.map_or_else(Vec::new, |written| written.files),
-            notes: advice.notes,
-        })
+        Ok(object!(
+            sheet = parts(advice.sheet()?),
+            notes = advice.notes.clone(),
+            // The gains as a picture; nothing where no change helps.
+            svg = pictures::advise::svg(&advice, None).ok(),
+            // The files of the change to make first, or of the run on the calibrated machine, by name.
+            files = files.map_or_else(Vec::new, |written| written.files),
+        ))
     }
 }
 
@@ -258,20 +193,12 @@ pub(crate) struct Replay {
     keys: question::replay::ReplayKeys,
 }
 
-/// The steps of a run.
-#[derive(Serialize)]
-pub(crate) struct Replayed {
-    /// Output of the command line.
-    #[serde(flatten)]
-    answer: replay::ReplayAnswer,
-    sheet: Vec<Part>,
-}
-
 impl Replay {
     /// Answers it.
-    pub(crate) fn answer(self, context: &Context<'_>) -> Result<Replayed, Diagnostic> {
+    pub(crate) fn answer(self, context: &Context<'_>) -> Result<impl Serialize, Diagnostic> {
         let answer = replay::replay(context, &self.files, self.launch_delays, &self.keys)?;
-        Ok(Replayed { sheet: parts(answer.sheet()), answer })
+        let sheet = parts(answer.sheet());
+        Ok(object!(flat(answer) = answer, sheet = sheet))
     }
 }
 
@@ -282,25 +209,16 @@ pub(crate) struct Compare {
     measured: PathBuf,
 }
 
-/// Prediction against measurement.
-#[derive(Serialize)]
-pub(crate) struct Compared {
-    /// Output of the command line.
-    comparison: serde_json::Value,
-    sheet: Vec<Part>,
-    svg: String,
-}
-
 impl Compare {
     /// Answers it.
-    pub(crate) fn answer(self, context: &Context<'_>) -> Result<Compared, Diagnostic> {
+    pub(crate) fn answer(self, context: &Context<'_>) -> Result<impl Serialize, Diagnostic> {
         let predicted = timelines::read(context, &self.predicted)?;
         let measured = timelines::read(context, &self.measured)?;
         let comparison = compare::Comparison::of(&predicted, &measured)?;
-        Ok(Compared {
-            comparison: serde_json::to_value(&comparison).map_err(crate::text::unwritable)?,
-            sheet: parts(compare::report::sheet(&comparison)),
-            svg: pictures::compare::timelines(&comparison, None)?,
-        })
+        Ok(object!(
+            comparison = serde_json::to_value(&comparison).map_err(crate::text::unwritable)?,
+            sheet = parts(compare::report::sheet(&comparison)),
+            svg = pictures::compare::timelines(&comparison, None)?,
+        ))
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use question::questions::{self, QuestionKind};
-use question::{Context, Diagnostic, keywords};
+use question::{Context, Diagnostic, keywords, object};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -115,14 +115,6 @@ impl Of {
     }
 }
 
-/// An answer, with its warnings.
-#[derive(Serialize)]
-struct Answer<T> {
-    #[serde(flatten)]
-    answer: T,
-    warnings: Vec<String>,
-}
-
 /// Why there is no answer.
 #[derive(Serialize)]
 pub struct Failure {
@@ -157,10 +149,10 @@ pub fn answer(context: &Context<'_>, request: &str) -> Result<String, Failure> {
         Request::Schema { of } => json(context, &of.shown()?),
         Request::Schedules => json(context, &groups::schedules()),
         Request::Examples { of } => json(context, &of.examples()?),
-        Request::Keys { text } => json(context, &lists::Keys { keys: keys(&text)? }),
+        Request::Keys { text } => json(context, &object!(keys = keys(&text)?)),
         Request::Text { keys } => {
             let text = keywords::written(&keys)?;
-            json(context, &lists::Text { text })
+            json(context, &object!(text = text))
         }
         Request::Change(request) => json(context, &request.answer()?),
         Request::Simulate(request) => json(context, &request.answer(context)?),
@@ -173,7 +165,7 @@ pub fn answer(context: &Context<'_>, request: &str) -> Result<String, Failure> {
         Request::Failures(request) => json(context, &request.answer(context)?),
         Request::Columns { file } => {
             let columns = question::fsdp::columns(context, &file)?;
-            json(context, &lists::Columns { columns })
+            json(context, &object!(columns = columns))
         }
         Request::BuiltIn => json(context, &lists::built_in()),
         Request::Export(request) => json(context, &request.answer(context)?),
@@ -195,6 +187,8 @@ pub fn answer(context: &Context<'_>, request: &str) -> Result<String, Failure> {
 }
 
 fn json(context: &Context<'_>, answer: &impl Serialize) -> Result<String, Diagnostic> {
-    let warnings = context.take_warnings().iter().map(|one| wording::said(one)).collect();
-    serde_json::to_string(&Answer { answer, warnings }).map_err(unwritable)
+    let warnings = context.take_warnings();
+    let warnings = warnings.iter().map(|one| wording::said(one));
+    serde_json::to_string(&object!(flat(answer) = answer, [warnings] = warnings))
+        .map_err(unwritable)
 }

@@ -1,9 +1,9 @@
 //! A step of reinforcement learning.
 
-use answer::rl::{LeverRow, RlAnswer};
+use answer::rl::LeverRow;
 use draw::pictures;
 use question::rl::RlKeys;
-use question::{Context, Diagnostic};
+use question::{Context, Diagnostic, object};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -18,20 +18,9 @@ pub(crate) struct Request {
     text: String,
 }
 
-/// The step.
-#[derive(Serialize)]
-pub(crate) struct Answer {
-    #[serde(flatten)]
-    forms: Forms<RlAnswer>,
-    /// A bar for each phase.
-    svg: String,
-    /// The keys that each change of the answer sets, and null for those that it takes away; nothing where it cannot be.
-    changes: Vec<Option<Map<String, Value>>>,
-}
-
 impl Request {
     /// Answers it.
-    pub(crate) fn answer(self, context: &Context<'_>) -> Result<Answer, Diagnostic> {
+    pub(crate) fn answer(self, context: &Context<'_>) -> Result<impl Serialize, Diagnostic> {
         let keys: RlKeys = table(&self.text)?;
         limits::check_rl(context, &keys)?;
         let answer = answer::rl::rl(context, &keys)?;
@@ -40,11 +29,16 @@ impl Request {
             Some(_) => Ok(None),
             None => object(&row.keys).map(|changed| Some(difference(&own, changed))),
         };
-        Ok(Answer {
-            svg: pictures::rl::phases(&answer, None)?,
-            changes: answer.levers.iter().map(change).collect::<Result<_, _>>()?,
-            forms: Forms::of(answer)?,
-        })
+        let svg = pictures::rl::phases(&answer, None)?;
+        let changes = answer.levers.iter().map(change).collect::<Result<Vec<_>, Diagnostic>>()?;
+        Ok(object!(
+            flat(forms) = Forms::of(answer)?,
+            // A bar for each phase.
+            svg = svg,
+            // The keys that each change of the answer sets, and null for those that it takes away; nothing where it cannot
+            // be.
+            changes = changes,
+        ))
     }
 }
 

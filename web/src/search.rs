@@ -7,12 +7,12 @@ use draw::pictures;
 use pipeline::{Family, Timeline};
 use question::scenario::{Scenario, Setting};
 use question::search::SearchKeys;
-use question::{Context, Diagnostic, keywords};
+use question::{Context, Diagnostic, keywords, object};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::limits;
-use crate::sheet::{Part, parts};
+use crate::sheet::parts;
 use crate::text::{scenario, text};
 
 /// A question for [`answer::search`].
@@ -25,56 +25,25 @@ pub(crate) struct Request {
     keys: Value,
 }
 
-/// The result of a search.
-#[derive(Serialize)]
-pub(crate) struct Answer {
-    /// Output of the command line.
-    #[serde(flatten)]
-    answer: answer::search::SearchAnswer,
-    /// The same as tables.
-    sheet: Vec<Part>,
-    /// The rows as CSV.
-    csv: String,
-    /// Bubble against memory, where there are several limits.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    front: Option<String>,
-    /// The orders that were found, row by row.
-    found: Vec<Found>,
-}
-
 /// An order that was found.
-#[derive(Serialize)]
-struct Found {
-    title: String,
-    /// In the text form.
-    order: String,
-    /// As torch reads it.
-    torch: Option<String>,
-    /// Why torch cannot run it, if it cannot.
-    not_torch: Option<String>,
-    certificate: String,
-    /// Its timeline, above that of the best published schedule that fits.
-    svg: String,
-    /// The name of that schedule.
-    published: Option<&'static str>,
-}
-
-impl Found {
-    fn of(asked: &Asked<'_>, row: &SearchRow, setting: &Setting) -> Result<Self, Diagnostic> {
-        let (torch, not_torch) = match pipeline::torch_csv::write(&row.searched.found.schedule) {
-            Ok(csv) => (Some(csv), None),
-            Err(refusal) => (None, Some(refusal.to_string())),
-        };
-        Ok(Self {
-            title: row.title(),
-            order: row.searched.found.schedule.to_string(),
-            torch,
-            not_torch,
-            certificate: certificate(row)?,
-            svg: asked.drawn(row, setting)?,
-            published: row.published().map(|one| one.family.name()),
-        })
-    }
+fn found(
+    asked: &Asked<'_>,
+    row: &SearchRow,
+    setting: &Setting,
+) -> Result<impl Serialize + use<>, Diagnostic> {
+    let order = &row.searched.found.schedule;
+    let torch = pipeline::torch_csv::write(order);
+    Ok(object!(
+        title = row.title(),
+        // In the text form, and as torch reads it, or why torch cannot run it.
+        order = order.to_string(),
+        torch = torch.as_ref().ok().cloned(),
+        not_torch = torch.err().map(|refusal| refusal.to_string()),
+        certificate = certificate(row)?,
+        // Its timeline, above that of the best published schedule that fits, and the name of that schedule.
+        svg = asked.drawn(row, setting)?,
+        published = row.published().map(|one| one.family.name()),
+    ))
 }
 
 /// The question that was answered.
@@ -117,7 +86,7 @@ const fn chart<'a>(title: &'a str, timeline: &'a Timeline) -> Chart<'a> {
 
 impl Request {
     /// Answers it.
-    pub(crate) fn answer(self, context: &Context<'_>) -> Result<Answer, Diagnostic> {
+    pub(crate) fn answer(self, context: &Context<'_>) -> Result<impl Serialize, Diagnostic> {
         let keys = match self.keys {
             Value::Null => SearchKeys::default(),
             keys => keywords::keys(&keys.to_string())?,
@@ -129,15 +98,16 @@ impl Request {
         let settings = answer::search::settings(&scenario, &keys);
         let asked = Asked { context, scenario: &scenario };
         let rows = answer.rows.iter().zip(&settings);
-        let found = rows.map(|(row, setting)| Found::of(&asked, row, setting));
-        let found = found.collect::<Result<_, _>>()?;
+        let found = rows.map(|(row, setting)| found(&asked, row, setting));
+        let found = found.collect::<Result<Vec<_>, Diagnostic>>()?;
         let front = (answer.rows.len() > 1).then(|| pictures::search::svg(None, &answer.rows));
-        Ok(Answer {
-            sheet: parts(answer.sheet()),
-            csv: text(answer.csv()?),
-            front: front.transpose()?,
-            answer,
-            found,
-        })
+        let (sheet, csv) = (parts(answer.sheet()), text(answer.csv()?));
+        Ok(object!(
+            flat(answer) = answer,
+            (sheet, csv) = (sheet, csv),
+            // Bubble against memory, where there are several limits.
+            some(front) = front.transpose()?,
+            found = found,
+        ))
     }
 }

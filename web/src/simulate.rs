@@ -3,18 +3,17 @@
 use answer::explain::report as why;
 use answer::front::Standing;
 use answer::outcome::{self, Outcome};
-use answer::simulate::{Answers, Wants, point, report};
+use answer::simulate::{Wants, point, report};
 use draw::html::Drawing;
 use draw::pictures::explain as pictures;
 use pipeline::{Bytes, Limits, Span, Timeline};
-use question::format;
 use question::keys::Keys;
 use question::scenario::Scenario;
-use question::{Context, Diagnostic};
+use question::{Context, Diagnostic, format, object};
 use serde::{Deserialize, Serialize};
 
 use crate::edit::{self, Changes};
-use crate::sheet::{Part, parts};
+use crate::sheet::parts;
 use crate::text::scenario;
 use crate::wording::said;
 
@@ -67,79 +66,6 @@ enum Draw {
     All,
 }
 
-/// The answers, and their timelines.
-#[derive(Serialize)]
-pub(crate) struct Answer {
-    /// The scenario that was answered, as a file.
-    text: String,
-    /// Output of the command line as JSON.
-    #[serde(flatten)]
-    answers: Answers,
-    /// Output of the command line as text, with the parts that belong to each table.
-    sheet: Vec<Part>,
-    /// The best of all schedules that apply, if it was asked and they are few enough.
-    applicable: Option<Applicable>,
-    /// By result, the standing in bubble and memory.
-    points: Vec<Point>,
-    /// The timelines of all results, if they were asked for.
-    timelines: Vec<Columns>,
-    /// The same as the page draws them.
-    drawing: Option<Drawing>,
-    /// Why they are not drawn.
-    not_drawn: Option<String>,
-    /// By result, why stages wait, if it was asked.
-    why: Vec<Why>,
-}
-
-/// The best of all schedules that apply.
-#[derive(Serialize)]
-struct Applicable {
-    /// The headline of their answer.
-    headline: String,
-    /// The best of each setting.
-    best: Vec<String>,
-}
-
-/// A result in the plane of bubble and memory.
-#[derive(Serialize)]
-struct Point {
-    title: String,
-    schedule: String,
-    /// The bubble rate, and in words.
-    bubble: (f64, String),
-    /// The peak memory, and in words.
-    memory: (f64, String),
-    /// The memory limit in words, where it is the same for all stages.
-    limit: Option<String>,
-    /// Peaks and limits of the stages, in the unit of `memory`.
-    stages: Stages,
-    /// Whether it keeps all limits, if there are any.
-    fits: Option<bool>,
-    /// Whether it never flushes, so that it is not compared.
-    asynchronous: bool,
-    /// Its speed-up over 1F1B.
-    faster: Option<f64>,
-    /// Its standing among all results, if that was asked.
-    standing: Option<&'static str>,
-}
-
-/// Memory of each stage.
-#[derive(Serialize)]
-struct Stages {
-    peaks: Vec<f64>,
-    limits: Option<Vec<f64>>,
-}
-
-/// Why the stages of a result wait.
-#[derive(Serialize)]
-struct Why {
-    title: String,
-    /// In words.
-    sheet: Vec<Part>,
-    /// Savings of changes, as a picture.
-    svg: String,
-}
-
 /// A timeline, slot by slot.
 #[derive(Serialize, Default)]
 struct Columns {
@@ -152,7 +78,7 @@ struct Columns {
 
 impl Request {
     /// Answers it.
-    pub(crate) fn answer(self, context: &Context<'_>) -> Result<Answer, Diagnostic> {
+    pub(crate) fn answer(self, context: &Context<'_>) -> Result<impl Serialize, Diagnostic> {
         let text = edit::changed(self.text, &self.change)?;
         let scenario = scenario(context, text.clone())?;
         let flags = Keys { schedule: self.schedules, ..Keys::default() };
@@ -170,24 +96,31 @@ impl Request {
         let outcomes = &answers.outcomes[..];
         let drawn = outcomes.iter().filter(|_| self.timelines);
         let columns = |one| Ok(Columns::of(outcome::title(one), &*outcome::timeline(one)?));
-        let timelines = drawn.map(columns).collect::<Result<_, Diagnostic>>()?;
+        let timelines = drawn.map(columns).collect::<Result<Vec<_>, Diagnostic>>()?;
         let (drawing, not_drawn) = drawing(outcomes, self.draw)?;
         let speedups = answer::simulate::speedups(context, &scenario, &answers);
-        Ok(Answer {
-            text,
-            sheet: parts(report::sheet(&answers)),
-            applicable: self.applicable.then(|| applicable(context, &scenario)).flatten(),
-            points: outcomes
-                .iter()
-                .zip(speedups)
-                .map(|(one, faster)| Point::of(one, faster))
-                .collect(),
-            timelines,
-            drawing,
-            not_drawn,
-            why: outcomes.iter().filter_map(Why::of).collect::<Result<_, _>>()?,
-            answers,
-        })
+        let sheet = parts(report::sheet(&answers));
+        let applicable = self.applicable.then(|| applicable(context, &scenario)).flatten();
+        let points: Vec<_> =
+            outcomes.iter().zip(speedups).map(|(one, faster)| in_plane(one, faster)).collect();
+        let why = outcomes.iter().filter_map(why_it_waits).collect::<Result<Vec<_>, _>>()?;
+        Ok(object!(
+            // The scenario that was answered, as a file.
+            text = text,
+            // Output of the command line: as JSON, and as text with the parts that belong to each table.
+            flat(answers) = answers,
+            sheet = sheet,
+            // The best of all schedules that apply, if it was asked and they are few enough.
+            applicable = applicable,
+            // By result, the standing in bubble and memory.
+            points = points,
+            // The timelines of all results, if they were asked for; the same as the page draws them, or why they are not
+            // drawn.
+            timelines = timelines,
+            (drawing, not_drawn) = (drawing, not_drawn),
+            // By result, why stages wait, if it was asked.
+            why = why,
+        ))
     }
 }
 
@@ -232,7 +165,7 @@ fn drawing(
 }
 
 /// The best of all schedules that apply to `scenario`, where a browser bears them.
-fn applicable(context: &Context<'_>, scenario: &Scenario) -> Option<Applicable> {
+fn applicable(context: &Context<'_>, scenario: &Scenario) -> Option<impl Serialize + use<>> {
     // Replicas of all schedules are too much for an answer that nobody asked for.
     if scenario.settings.iter().any(|setting| setting.keys.replicas.is_some()) {
         return None;
@@ -245,39 +178,40 @@ fn applicable(context: &Context<'_>, scenario: &Scenario) -> Option<Applicable> 
     let best = answers.by_setting().into_iter().filter_map(|setting| {
         answer::simulate::best(setting).map(|at| setting[at].case.name.clone())
     });
-    Some(Applicable { headline: answers.headline(), best: best.collect() })
+    // The headline of their answer, and the best of each setting.
+    Some(object!(headline = answers.headline(), [best] = best))
 }
 
-impl Point {
-    fn of(outcome: &Outcome, faster: Option<f64>) -> Self {
-        let (memory, bubble) = point(outcome);
-        let (_, peak) = outcome.worst();
-        let limits = outcome.case.limits.as_ref();
-        Self {
-            title: outcome::title(outcome),
-            schedule: outcome.case.name.clone(),
-            bubble: (bubble, format::percent(bubble)),
-            memory: (memory, outcome.size_in_words(peak)),
-            limit: limits.and_then(Limits::same).map(|limit| outcome.size_in_words(limit)),
-            stages: Stages::of(outcome),
-            fits: outcome.fits_in_memory(),
-            asynchronous: outcome.is_asynchronous(),
-            faster,
-            standing: outcome.standing.map(Standing::name),
-        }
-    }
-}
-
-impl Stages {
-    fn of(outcome: &Outcome) -> Self {
-        let amount = |bytes: Bytes| amount(outcome, bytes);
-        let stages = 0..outcome.memory.peak.len();
-        let limits = outcome.case.limits.as_ref();
-        Self {
-            peaks: outcome.memory.peak.iter().copied().map(amount).collect(),
-            limits: limits.map(|limits| stages.map(|stage| amount(limits.of(stage))).collect()),
-        }
-    }
+/// A result in the plane of bubble and memory.
+fn in_plane(outcome: &Outcome, faster: Option<f64>) -> impl Serialize + use<> {
+    let (memory, bubble) = point(outcome);
+    let (_, peak) = outcome.worst();
+    let limits = outcome.case.limits.as_ref();
+    let amount = |bytes: Bytes| amount(outcome, bytes);
+    let stages = 0..outcome.memory.peak.len();
+    object!(
+        title = outcome::title(outcome),
+        schedule = outcome.case.name.clone(),
+        // The bubble rate and the peak memory, each as a number and in words.
+        bubble = (bubble, format::percent(bubble)),
+        memory = (memory, outcome.size_in_words(peak)),
+        // The memory limit in words, where it is the same for all stages.
+        limit = limits.and_then(Limits::same).map(|limit| outcome.size_in_words(limit)),
+        // Peaks and limits of the stages, in the unit of `memory`.
+        stages = object!(
+            [peaks] = outcome.memory.peak.iter().copied().map(amount),
+            limits = limits
+                .map(|limits| stages.map(|stage| amount(limits.of(stage))).collect::<Vec<_>>()),
+        ),
+        // Whether it keeps all limits, if there are any.
+        fits = outcome.fits_in_memory(),
+        // Whether it never flushes, so that it is not compared.
+        asynchronous = outcome.is_asynchronous(),
+        // Its speed-up over 1F1B.
+        faster = faster,
+        // Its standing among all results, if that was asked.
+        standing = outcome.standing.map(Standing::name),
+    )
 }
 
 /// `bytes` of `outcome`, or multiples of M_B where no sizes are known.
@@ -286,14 +220,13 @@ fn amount(outcome: &Outcome, bytes: Bytes) -> f64 {
     if outcome.case.has_footprints { bytes.0 as f64 } else { outcome.in_microbatches(bytes) }
 }
 
-impl Why {
-    fn of(outcome: &Outcome) -> Option<Result<Self, Diagnostic>> {
-        let explanation = outcome.explanation.as_ref()?;
-        let title = outcome::title(outcome);
-        let sheet = parts(why::sheet(&title, explanation));
-        let svg = pictures::tornado(std::slice::from_ref(outcome), None);
-        Some(svg.map(|svg| Self { title, sheet, svg }))
-    }
+/// Why the stages of `outcome` wait, in words, and the savings of changes as a picture, if that was asked.
+fn why_it_waits(outcome: &Outcome) -> Option<Result<impl Serialize + use<>, Diagnostic>> {
+    let explanation = outcome.explanation.as_ref()?;
+    let title = outcome::title(outcome);
+    let sheet = parts(why::sheet(&title, explanation));
+    let svg = pictures::tornado(std::slice::from_ref(outcome), None);
+    Some(svg.map(|svg| object!(title = title, sheet = sheet, svg = svg)))
 }
 
 impl Columns {
