@@ -5,7 +5,7 @@ use cases::{Aim, Search, Searched};
 use pipeline::{Limit, Nanos, Placement};
 use question::scenario::{Scenario, Setting};
 use question::sheet::Sheet;
-use question::{Context, Diagnostic};
+use question::{Context, Diagnostic, table};
 use search::{Effort, Objective};
 use serde::Serialize;
 use sim::Replay;
@@ -63,12 +63,24 @@ impl Beyond {
     /// The cells as a person reads them, and how many orders are optimal.
     #[must_use]
     pub fn sheet(&self) -> Sheet {
-        let header =
-            ["setting", "schedule", "limit", "published", "best", "bound", "gap", "argument"];
         let optimal = self.cells.iter().filter(|cell| cell.gap_ns == 0).count();
         let all = self.cells.len();
-        Sheet::table(&header, self.cells.iter().map(line))
-            .and_text(format!("\n{optimal} of {all} are optimal: no order is better\n"))
+        let six = |rate: f64| format!("{rate:.6}");
+        let table = table!(
+            cell = &self.cells,
+            "setting" = cell.row,
+            "schedule" = cell.schedule,
+            "limit" = cell.memory_limit,
+            "published" = cell.published_rate.map(six),
+            "best" = six(cell.best_rate),
+            "bound" = six(cell.bound_rate),
+            "gap" = match cell.gap_ns {
+                0 => "0".to_owned(),
+                _ => six(cell.best_rate - cell.bound_rate),
+            },
+            "argument" = cell.argument,
+        );
+        table.and_text(format!("\n{optimal} of {all} are optimal: no order is better\n"))
     }
 
     /// The cells as CSV, one line each.
@@ -79,23 +91,6 @@ impl Beyond {
         }
         writer.into_inner().map_err(|error| unwritable(error.into_error().into()))
     }
-}
-
-fn line(cell: &SearchedCell) -> Vec<String> {
-    let six = |rate: f64| format!("{rate:.6}");
-    vec![
-        cell.row.clone(),
-        cell.schedule.to_owned(),
-        cell.memory_limit.clone(),
-        cell.published_rate.map_or("-".to_owned(), six),
-        six(cell.best_rate),
-        six(cell.bound_rate),
-        match cell.gap_ns {
-            0 => "0".to_owned(),
-            _ => six(cell.best_rate - cell.bound_rate),
-        },
-        cell.argument.clone(),
-    ]
 }
 
 /// Searches `contenders` for every setting of `table` with `times` the default effort. Once the host asks

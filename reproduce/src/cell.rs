@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
-use question::{Diagnostic, format};
+use question::{Diagnostic, format, object};
 use serde::{Serialize, Serializer};
 
 use super::check::{Check, Evidence, Printed, Verdict};
@@ -283,48 +283,29 @@ impl fmt::Display for Cell {
     }
 }
 
-/// A cell as machines read it.
-#[derive(Serialize)]
-struct Record<'a> {
-    row: &'a str,
-    column: &'a str,
-    convention: &'a str,
-    published: f64,
-    regenerated: Option<f64>,
-    ours: f64,
-    #[serde(rename = "match")]
-    matches: Option<bool>,
-    corrected: Option<f64>,
-    evidence: Option<Evidence>,
-    check: String,
-    verdict: &'static str,
-    deviation: Option<f64>,
-    /// The least and the largest figure of ours that pass; `null` where there is no such bound.
-    accepted: Option<[Option<f64>; 2]>,
-}
-
 impl Serialize for Cell {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let Figure { row, column, convention, published, regenerated, .. } = &self.figure;
         let verdict = self.verdict();
-        let record = Record {
-            row,
-            column,
-            convention,
-            published: *published,
-            regenerated: *regenerated,
-            ours: self.ours,
-            matches: verdict.matches(),
-            corrected: self.corrected,
-            evidence: self.is_checked().then_some(self.evidence),
-            check: self.check_text(),
-            verdict: verdict.name(),
-            deviation: self.deviation(),
-            accepted: self
+        object!(
+            row = row,
+            column = column,
+            convention = convention,
+            published = *published,
+            regenerated = *regenerated,
+            ours = self.ours,
+            r#match = verdict.matches(),
+            corrected = self.corrected,
+            evidence = self.is_checked().then_some(self.evidence),
+            check = self.check_text(),
+            verdict = verdict.name(),
+            deviation = self.deviation(),
+            // The least and the largest figure of ours that pass; `null` where there is no such bound.
+            accepted = self
                 .range()
                 .map(|range| range.map(|bound| Some(bound).filter(|bound| bound.is_finite()))),
-        };
-        record.serialize(to)
+        )
+        .serialize(to)
     }
 }
 

@@ -5,7 +5,7 @@ use pipeline::closed_form::Uniform;
 use pipeline::{Bytes, Nanos};
 use question::scenario::{Convention, Scenario, Setting};
 use question::sheet::Sheet;
-use question::{Context, Diagnostic};
+use question::{Context, Diagnostic, table};
 use sim::{Details, Replay, Study};
 
 use super::cell::{Basis, Cell, Figure, whole};
@@ -100,27 +100,21 @@ impl Formula {
 }
 
 fn sheet(scenario: &Scenario, cells: &[Cell]) -> Sheet {
-    let header = ["formula = ours", "schedule", "bubble", "measured on", "peak memory"];
     let names = scenario.settings.iter().filter_map(|setting| setting.name.as_deref());
     let schedules = ["1f1b", "1f1b-i", "zb-h1", "zb-h2"];
     let rows = names.flat_map(|name| schedules.map(|schedule| (name, schedule)));
-    let rows = rows.map(|(name, schedule)| {
-        let find = |quantity: &str| {
-            let column = format!("{schedule} {quantity}");
-            cells.iter().find(|cell| cell.row == name && cell.column == column)
-        };
-        let show = |quantity: &str, unit: &str| {
-            let cell = find(quantity);
-            cell.map_or("-".to_owned(), |cell| format!("{} {unit}", cell.exact_pair()))
-        };
-        let convention = find("bubble ns").map_or("-", |cell| cell.convention);
-        vec![
-            name.to_owned(),
-            schedule.to_owned(),
-            show("bubble ns", "ns"),
-            convention.to_owned(),
-            show("peak bytes", "B"),
-        ]
-    });
-    Sheet::table(&header, rows)
+    let find = |name: &str, schedule: &str, quantity: &str| {
+        let column = format!("{schedule} {quantity}");
+        cells.iter().find(|cell| cell.row == name && cell.column == column)
+    };
+    table!(
+        (name, schedule) = rows,
+        "formula = ours" = name,
+        "schedule" = schedule,
+        "bubble" =
+            find(name, schedule, "bubble ns").map(|cell| format!("{} ns", cell.exact_pair())),
+        "measured on" = find(name, schedule, "bubble ns").map(|cell| cell.convention),
+        "peak memory" =
+            find(name, schedule, "peak bytes").map(|cell| format!("{} B", cell.exact_pair())),
+    )
 }

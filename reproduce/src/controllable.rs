@@ -93,5 +93,5 @@ fn sheet(cells: &[Cell]) -> Sheet {
     let rows = cells.chunks(2).map(|pair| {
         std::iter::once(pair[0].row.clone()).chain(pair.iter().map(Cell::exact_pair)).collect()
     });
-    Sheet::table(&["regenerated = ours", "bubble, ns", "peak, chunks"], rows)
+    Sheet::table(["regenerated = ours", "bubble, ns", "peak, chunks"], rows)
 }

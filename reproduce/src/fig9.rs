@@ -146,9 +146,8 @@ fn multiple(limit: Limit) -> f64 {
 /// One line per setting and method: a few of the points, and how many match.
 fn summary(scenario: &Scenario, cells: &[Cell]) -> Sheet {
     let shown: Vec<Limit> = [1, 2, 3].map(Limit::times_p).to_vec();
-    let mut header = vec!["published = ours".to_owned(), "method".to_owned()];
-    header.extend(shown.iter().map(Limit::to_string));
-    header.push("match".to_owned());
+    let header = ["published = ours", "method"].map(str::to_owned).into_iter();
+    let header = header.chain(shown.iter().map(Limit::to_string)).chain(["match".to_owned()]);
     let names = scenario.settings.iter().filter_map(|setting| setting.name.as_deref());
     let rows = names.flat_map(|name| METHODS.map(|method| (name, method))).map(|(name, method)| {
         let points = series(cells, name, method);
@@ -163,6 +162,5 @@ fn summary(scenario: &Scenario, cells: &[Cell]) -> Sheet {
         row.push(Count::of(points.iter().map(|(_, cell)| *cell)).to_string());
         row
     });
-    let header: Vec<&str> = header.iter().map(String::as_str).collect();
-    Sheet::table(&header, rows)
+    Sheet::table(header, rows)
 }

@@ -130,5 +130,5 @@ fn sheet(cells: &[Cell], settings: &[usize]) -> Sheet {
         std::iter::once(cell.row.clone()).chain(figures).collect()
     });
     let head = ["headline, gain in %", "published", "ours", "deviation", "match", "settings"];
-    Sheet::table(&head, rows).and_text(NOTES)
+    Sheet::table(head, rows).and_text(NOTES)
 }

@@ -236,7 +236,7 @@ impl Answer {
     fn totals_sheet(&self) -> Sheet {
         match &self.totals()[..] {
             [] => Sheet::default(),
-            totals => Sheet::table(&totals::HEAD, totals.iter().map(Total::row)),
+            totals => Sheet::table(totals::HEAD, totals.iter().map(Total::row)),
         }
     }
 

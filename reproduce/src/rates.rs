@@ -160,6 +160,5 @@ fn sheet(scenario: &Scenario, cells: &[Cell]) -> Sheet {
             cell.map_or(String::new(), |cell| column.show(cell))
         })
     });
-    let header: Vec<&str> = header.iter().map(String::as_str).collect();
-    Sheet::table(&header, std::iter::once(conventions).chain(rows))
+    Sheet::table(header, std::iter::once(conventions).chain(rows))
 }

@@ -1,8 +1,8 @@
 //! Cells as people read them, line by line, with their errors and why some are missed.
 
 use measured::accuracy;
-use question::format;
 use question::sheet::Sheet;
+use question::{format, table};
 
 use super::cell::Cell;
 use super::check::Evidence;
@@ -22,7 +22,7 @@ pub(super) fn compared<'a>(head: &str, cells: impl Iterator<Item = &'a Cell>) ->
     let header = [head, "figure", "published", "ours", "deviation", "match", "why"];
     let lines = (1..).zip(&reasons).map(|(number, reason)| format!("[{number}] {reason}\n"));
     let lines: String = lines.collect();
-    Sheet::table(&header, rows).and_text(lines).and(errors(&cells))
+    Sheet::table(header, rows).and_text(lines).and(errors(&cells))
 }
 
 /// How far the measured figures are met, by column and evidence.
@@ -31,23 +31,34 @@ fn errors(cells: &[&Cell]) -> Sheet {
     let pairs = columns.iter().flat_map(|column| {
         [Evidence::Fitted, Evidence::HeldOut].map(|evidence| (column.as_str(), evidence))
     });
-    let rows: Vec<Vec<String>> = pairs
+    let rows: Vec<_> = pairs
         .filter_map(|(column, evidence)| {
             let own = cells.iter().copied();
             let own = own.filter(|cell| cell.column == column && cell.is_of(evidence));
             let errors: Vec<f64> = own.clone().filter_map(Cell::deviation).collect();
             let largest = errors.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs()))?;
             let bias = errors.iter().sum::<f64>() / plan::number(errors.len() as u64);
-            Some(vec![
-                column.to_owned(),
-                evidence.name().to_owned(),
-                Count::of(own).to_string(),
-                format::percent(accuracy::mean_absolute(&errors)),
-                format::signed_percent(bias),
-                format::signed_percent(largest),
-            ])
+            Some((
+                column,
+                evidence,
+                Count::of(own),
+                accuracy::mean_absolute(&errors),
+                bias,
+                largest,
+            ))
         })
         .collect();
-    let header = ["errors", "figures", "match", "mean size", "bias", "largest"];
-    if rows.is_empty() { Sheet::default() } else { Sheet::table(&header, rows).under_a_gap() }
+    if rows.is_empty() {
+        return Sheet::default();
+    }
+    let table = table!(
+        (column, evidence, count, mean, bias, largest) = rows,
+        "errors" = column,
+        "figures" = evidence.name(),
+        "match" = count.to_string(),
+        "mean size" = format::percent(mean),
+        "bias" = format::signed_percent(bias),
+        "largest" = format::signed_percent(largest),
+    );
+    table.under_a_gap()
 }

@@ -88,7 +88,7 @@ fn sheet(cells: &[Cell]) -> Sheet {
         "match",
     ];
     let rows = cells.chunk_by(|one, other| one.row == other.row).map(row);
-    Sheet::table(&header, rows)
+    Sheet::table(header, rows)
 }
 
 /// Packs and times a test case.

@@ -3,9 +3,8 @@
 
 use fsdp::{FsdpError, Lengths, Links, Machine};
 use pipeline::Nanos;
-use question::Diagnostic;
-use question::format;
 use question::sheet::Sheet;
+use question::{Diagnostic, table};
 
 use super::super::cell::{Basis, Cell, Figure};
 use super::super::check::{Check, Evidence};
@@ -109,13 +108,15 @@ samples do not hide it, and on-demand communication is slower. With pulls from a
 not. The measurements' models and lengths were not available: their direction is checked, not their figures.";
 
 fn sheet(rows: &[Row], cells: &[Cell]) -> Sheet {
-    let rows = rows.iter().map(|row| {
-        let mut line = vec![row.lengths.clone(), format::time(row.step)];
-        line.extend(row.speedups.map(|speedup| format!("{speedup:.3}")));
-        line
-    });
-    let header = ["when on-demand is slower (MI300X)", "step", "speed-up", "owners at once"];
-    Sheet::table(&header, rows)
+    let speedup = |speedup: f64| format!("{speedup:.3}");
+    let table = table!(
+        row = rows,
+        "when on-demand is slower (MI300X)" = row.lengths,
+        "step" = row.step,
+        "speed-up" = speedup(row.speedups[0]),
+        "owners at once" = speedup(row.speedups[1]),
+    );
+    table
         .and_text("\n")
         .and(sheets::compared("speed-up", cells.iter()))
         .and_text(format!("{NOTES}\n"))

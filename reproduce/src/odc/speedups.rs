@@ -1,10 +1,9 @@
 //! ODC's speed-ups by task, model and method, FSDP and HSDP.
 
 use fsdp::{FsdpError, Lengths, Machine, Sharding, Way};
-use question::Diagnostic;
-use question::format;
 use question::sheet::Sheet;
 use question::values::packing::LengthsKey;
+use question::{Diagnostic, format, table};
 use serde::Deserialize;
 
 use super::super::cell::{Basis, Cell, Figure};
@@ -241,28 +240,28 @@ from 7b, attention by layers x width, the rest by parameters. The fit of 7b, hel
 that of 1.5b, is off by";
 
 fn sheet(settings: &[Setting], models: &Models, cells: &[Cell]) -> Sheet {
-    let rows = settings.iter().flat_map(|setting| {
-        setting.outcomes.iter().map(|outcome| {
-            vec![
-                setting.row(),
-                named(outcome.way),
-                format::time(outcome.step),
-                format::percent(outcome.idle),
-                format!("{:.3} ± {:.3}", outcome.speedup, outcome.half_width),
-            ]
-        })
-    });
-    let table =
-        Sheet::table(&["speed-ups", "packing, communication", "step", "idle", "speed-up"], rows);
+    let rows = settings
+        .iter()
+        .flat_map(|setting| setting.outcomes.iter().map(move |outcome| (setting, outcome)));
+    let table = table!(
+        (setting, outcome) = rows,
+        "speed-ups" = setting.row(),
+        "packing, communication" = named(outcome.way),
+        "step" = outcome.step,
+        "idle" = format::percent(outcome.idle),
+        "speed-up" = format!("{:.3} ± {:.3}", outcome.speedup, outcome.half_width),
+    );
     let maxima = cells.iter().filter(|cell| {
         [DRAWN, EQUAL.convention].contains(&cell.convention) || cell.column.starts_with("largest")
     });
-    let maxima = maxima.map(|cell| vec![cell.row.clone(), cell.column.clone(), cell.pair()]);
+    let maxima = table!(
+        cell = maxima,
+        "published of them" = cell.row,
+        "" = cell.column,
+        "published = ours" = cell.pair(),
+    );
     let held_out = models.held_out().map_or(String::new(), |[attention, rest]| {
         format!(" {} and {}.\n", format::signed_percent(attention), format::signed_percent(rest))
     });
-    table
-        .and_text("\n")
-        .and(Sheet::table(&["published of them", "", "published = ours"], maxima))
-        .and_text(format!("{NOTES}{held_out}"))
+    table.and_text("\n").and(maxima).and_text(format!("{NOTES}{held_out}"))
 }

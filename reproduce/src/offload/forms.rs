@@ -116,5 +116,5 @@ pub(super) fn sheet(cells: &[Cell]) -> Sheet {
         };
         std::iter::once(pair[0].row.clone()).chain(pair.iter().map(show)).collect()
     });
-    Sheet::table(&["table 1 = ours", "bubble, ns", "peak, chunks"], rows)
+    Sheet::table(["table 1 = ours", "bubble, ns", "peak, chunks"], rows)
 }

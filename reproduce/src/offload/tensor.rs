@@ -6,9 +6,8 @@
 use pipeline::Family;
 use plan::{Machine, number};
 use planning::machines;
-use question::Diagnostic;
-use question::format;
 use question::sheet::Sheet;
+use question::{Diagnostic, format, table};
 use rayon::prelude::*;
 
 use super::super::cell::{Basis, Cell, Figure};
@@ -112,15 +111,17 @@ fn ends(pairs: &[Pair]) -> Vec<Cell> {
 
 /// Both sides of every pair, and the cells.
 pub(super) fn sheet(pairs: &[Pair], cells: &[Cell]) -> Sheet {
-    let rows = pairs.iter().map(|pair| {
-        let side = |step: &OffloadStep| {
-            format!("{} {:.0} GB", format::percent(step.mfu), number(step.memory.0) / 1e9)
-        };
-        vec![pair.row(), side(&pair.tensor), side(&pair.alone)]
-    });
-    let header = ["against tensor groups of 8: MFU, activations", "tensor 8", "pipeline alone"];
+    let side = |step: &OffloadStep| {
+        format!("{} {:.0} GB", format::percent(step.mfu), number(step.memory.0) / 1e9)
+    };
+    let table = table!(
+        pair = pairs,
+        "against tensor groups of 8: MFU, activations" = pair.row(),
+        "tensor 8" = side(&pair.tensor),
+        "pipeline alone" = side(&pair.alone),
+    );
     let cells = sheets::compared("against tensor groups of 8", cells.iter());
-    Sheet::table(&header, rows).and_text("\n").and(cells).and_text(
+    table.and_text("\n").and(cells).and_text(
         "times are the planner's, whose constants were fitted to vTrain, Megatron-LM 2021 and 2022 and\nZero \
          Bubble (scenarios/machines/a100-80g.toml), attention is at the rate that FlashAttention-2 \
          published;\nnone was fitted to PipeOffload\n",

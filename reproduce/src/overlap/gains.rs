@@ -230,5 +230,5 @@ pub(super) fn sheet(cells: &[Cell]) -> Sheet {
         vec![cell.row.clone(), figure, kind, beside(IDEAL), beside(FEW), beside(STEP)]
     });
     let header = [GAIN, "measured = ours", "constants", IDEAL, FEW, STEP];
-    Sheet::table(&header, rows)
+    Sheet::table(header, rows)
 }

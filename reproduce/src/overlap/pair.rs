@@ -217,14 +217,14 @@ pub(super) fn sheet(cells: &[Cell]) -> Sheet {
         let orders = ORDERS.map(|order| show(row, order, &[APART]).unwrap_or_default());
         [vec![(*row).to_owned(), measured], orders.to_vec()].concat()
     });
-    let header = [&["F&B of DualPipe, ms", "measured = ours"][..], &ORDERS].concat();
-    let pairs = Sheet::table(&header, pairs);
+    let header = ["F&B of DualPipe, ms", "measured = ours"].into_iter().chain(ORDERS);
+    let pairs = Sheet::table(header, pairs);
     let steps = STEPS.map(|(family, _)| step_row(family));
     let names = distinct(steps.iter().map(String::as_str)).into_iter();
     let steps = names.map(|row| {
         let modes = MODES.map(|mode| show(&row, mode, &[APART]).unwrap_or_default());
         [vec![row], modes.to_vec()].concat()
     });
-    let header = [&["step, ms: computed apart = ours"][..], &MODES].concat();
-    pairs.and_text("\n").and(Sheet::table(&header, steps))
+    let header = ["step, ms: computed apart = ours"].into_iter().chain(MODES);
+    pairs.and_text("\n").and(Sheet::table(header, steps))
 }

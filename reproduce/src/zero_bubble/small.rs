@@ -114,6 +114,5 @@ pub(super) fn sheet(cells: &[Cell]) -> Sheet {
         let pairs: Vec<String> = own.map(Cell::exact_pair).collect();
         std::iter::once(setting.clone()).chain(pairs).collect()
     });
-    let header: Vec<&str> = std::iter::once("ns by formula = ours").chain(SCHEDULES).collect();
-    Sheet::table(&header, rows)
+    Sheet::table(std::iter::once("ns by formula = ours").chain(SCHEDULES), rows)
 }

@@ -2,10 +2,11 @@
 
 use question::format::{percent, signed_percent};
 use question::sheet::Sheet;
+use question::table;
 
 use super::super::super::cell::Cell;
 use super::super::gains;
-use super::{Best, CLAIMED, Rows};
+use super::{Best, CLAIMED, Row, Rows};
 
 pub(super) const TITLE: &str =
     "Pipelines together with tensor, context and expert parallelism: gains in throughput over 1F1B";
@@ -34,53 +35,46 @@ pub(super) fn sheet(all: &[Rows], cells: &[Cell], best: &[Best]) -> Sheet {
     for rows in all {
         sheet = sheet.and(of_setting(rows)).and_text("\n");
     }
-    let best = best.iter().map(|best| {
-        let gain = signed_percent(best.cell.ours);
-        vec![best.job.clone(), best.setting.clone(), best.schedule.clone(), gain]
-    });
-    let header = ["best of all settings", "setting", "schedule", "over the best 1f1b"];
-    sheet
-        .and(Sheet::table(&header, best))
-        .and_text("\n")
-        .and(measured(cells))
-        .and_text(format!("\n{REMARKS}\n"))
+    let best = table!(
+        best = best,
+        "best of all settings" = best.job,
+        "setting" = best.setting,
+        "schedule" = best.schedule,
+        "over the best 1f1b" = signed_percent(best.cell.ours),
+    );
+    sheet.and(best).and_text("\n").and(measured(cells)).and_text(format!("\n{REMARKS}\n"))
 }
 
 fn of_setting(all: &Rows) -> Sheet {
     let baseline = all.baseline();
     let gain = |seconds: f64| signed_percent(baseline / seconds - 1.0);
-    let rows = all.rows.iter().map(|row| {
-        let [pairs, ideal] = match &row.pairs {
-            Some(both) => [&both[0], &both[1]].map(|one| gain(one.seconds)),
-            None => ["-".to_owned(), "-".to_owned()],
-        };
-        vec![
-            row.entry.family.name().to_owned(),
-            format!("{:.3}", row.apart.seconds),
-            gain(row.apart.seconds),
-            pairs,
-            ideal,
-            format!("{:.1}", row.apart.peak),
-        ]
-    });
-    let row = all.setting.row();
-    let header = [row.as_str(), "step apart, s", "apart", "pairs", "ideal pairs", "peak"];
-    Sheet::table(&header, rows)
+    let pairs = |row: &Row, at: usize| row.pairs.as_ref().map(|both| gain(both[at].seconds));
+    table!(
+        row = &all.rows,
+        (all.setting.row()) = row.entry.family.name(),
+        "step apart, s" = format!("{:.3}", row.apart.seconds),
+        "apart" = gain(row.apart.seconds),
+        "pairs" = pairs(row, 0),
+        "ideal pairs" = pairs(row, 1),
+        "peak" = format!("{:.1}", row.apart.peak),
+    )
 }
 
 fn measured(cells: &[Cell]) -> Sheet {
     let own = cells
         .iter()
         .filter(|cell| cell.column == gains::GAIN || cell.convention == CLAIMED.convention);
-    let rows = own.map(|cell| {
-        let is_claim = cell.convention == CLAIMED.convention;
-        let gain = |figure: f64| if is_claim { figure } else { figure - 1.0 };
-        let ours = match cell.ours.is_nan() {
+    let is_claim = |cell: &Cell| cell.convention == CLAIMED.convention;
+    let gain =
+        |cell: &Cell, figure: f64| percent(if is_claim(cell) { figure } else { figure - 1.0 });
+    table!(
+        cell = own,
+        "measured by others, same parallelism" = cell.row,
+        "" = if is_claim(cell) { cell.column.as_str() } else { "gain of pairs" },
+        "measured" = gain(cell, cell.published),
+        "ours" = match cell.ours.is_nan() {
             true => "not predicted".to_owned(),
-            false => percent(gain(cell.ours)),
-        };
-        let what = if is_claim { cell.column.as_str() } else { "gain of pairs" };
-        vec![cell.row.clone(), what.to_owned(), percent(gain(cell.published)), ours]
-    });
-    Sheet::table(&["measured by others, same parallelism", "", "measured", "ours"], rows)
+            false => gain(cell, cell.ours),
+        },
+    )
 }
