@@ -39,16 +39,6 @@ impl Sheet {
         Self { blocks: vec![Block::Table { header, rows, best: Vec::new() }] }
     }
 
-    /// This sheet with a table below.
-    #[must_use]
-    pub fn and_table(
-        self,
-        header: impl IntoIterator<Item = impl ToString>,
-        rows: impl IntoIterator<Item = Vec<String>>,
-    ) -> Self {
-        self.and(Self::table(header, rows))
-    }
-
     /// The heading of each column of its first table, and the rows.
     #[must_use]
     pub fn into_rows(self) -> (Vec<String>, Vec<Vec<String>>) {
