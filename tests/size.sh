@@ -9,12 +9,12 @@ cd "$(dirname "$0")/.."
 # Each wing with its budget and its rooms.
 wings() {
   cat <<'EOF'
-model     31733 pipeline sim profile certificate scenarios
+model     31707 pipeline sim profile certificate scenarios
 search    17404 search ilp failures
 hardware  28158 calibrate executor traces
-planner   44450 plan planning imports fsdp measured
-answers   44425 question cases answer reproduce
-doors     24255 src python web draw native launches
+planner   44425 plan planning imports fsdp measured
+answers   43973 question cases answer reproduce
+doors     23664 src python web draw native launches
 EOF
 }
 

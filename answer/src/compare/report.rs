@@ -229,8 +229,7 @@ fn sum(metrics: &Metrics) -> impl Serialize {
 impl Serialize for Comparison<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let difference = named(self).map(|(part, share)| object!(part = part, flat(share) = share));
-        let passes =
-            self.passes.iter().map(|one| object!(flat(passes) = one, error = one.error()));
+        let passes = self.passes.iter().map(|one| object!(flat(passes) = one, error = one.error()));
         let waits = self.waits.iter().map(|wait| {
             object!(
                 slot = wait.slot.to_string(),
