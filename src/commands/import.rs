@@ -9,7 +9,7 @@ use imports::{Given, read};
 use question::Context;
 
 use super::OUTPUT;
-use super::run_script::Runs;
+use super::run_script::{Runs, variable};
 use crate::error::Error;
 use crate::host::Host;
 use crate::{files, help, messages};
@@ -91,16 +91,6 @@ impl Facts {
         let Self { machine, devices, tokens, vocabulary, recipe, model, set } = self;
         let variables: BTreeMap<String, String> = set.into_iter().collect();
         Given { machine, devices, tokens, vocabulary, variables, recipe, model }
-    }
-}
-
-/// The name and the value of a variable.
-pub fn variable(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
-    let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    match is_name {
-        true => Ok((name.to_owned(), value.to_owned())),
-        false => Err("a name has letters, digits and underscores".to_owned()),
     }
 }
 

@@ -14,7 +14,7 @@ use question::rl::RlKeys;
 use question::{Context, Diagnostic, quote};
 
 use super::forms::Forms;
-use super::import::variable;
+use super::run_script::variable;
 use super::{Verdict, note};
 use crate::error::Error;
 use crate::help;

@@ -7,7 +7,6 @@ use imports::{Asked, Given, Launched, of_launch};
 use launches::{Launch, Options, Recording, record};
 use question::{Context, Diagnostic, quote};
 
-use super::import::variable;
 use crate::error::Error;
 use crate::messages::note;
 
@@ -192,4 +191,14 @@ fn arguments(words: &[String]) -> Vec<String> {
         }
     }
     all
+}
+
+/// The name and the value of a variable.
+pub fn variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+    let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    match is_name {
+        true => Ok((name.to_owned(), value.to_owned())),
+        false => Err("a name has letters, digits and underscores".to_owned()),
+    }
 }

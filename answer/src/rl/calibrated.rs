@@ -9,10 +9,10 @@ use imports::step_log::{self, Chosen, Fact, LoggedStep, StepLog};
 use imports::verl::SIGMA;
 use pipeline::Nanos;
 use planning::rl::{Asked, asked};
+use question::Diagnostic;
 use question::host::Context;
 use question::rl::RlKeys;
 use question::values::packing::LengthsKey;
-use question::{Diagnostic, format};
 
 use super::logged::{HeldOut, HeldStep, LoggedPhase, LoggedSteps};
 use super::phase::{PHASES, Phase};
@@ -340,9 +340,4 @@ impl Reader<'_> {
         }
         Ok(HeldOut::of(steps))
     }
-}
-
-/// Seconds as the answer says them.
-pub(super) fn in_words(seconds: f64) -> String {
-    format::rounded_time(plan::nanos(seconds))
 }

@@ -5,8 +5,6 @@ use question::sheet::Sheet;
 use question::{format, table};
 use serde::Serialize;
 
-use super::calibrated::in_words;
-
 /// A phase of the step that counts: its prediction without the log, and its time in it.
 #[derive(Serialize, Clone, Debug)]
 pub struct LoggedPhase {
@@ -190,4 +188,9 @@ impl LoggedSteps {
         let unknown = self.unknown.iter().map(|one| format!("unknown: {one}\n"));
         table.and_text(text).and_text(unknown.collect::<String>())
     }
+}
+
+/// Seconds as the answer says them.
+pub(super) fn in_words(seconds: f64) -> String {
+    format::rounded_time(plan::nanos(seconds))
 }

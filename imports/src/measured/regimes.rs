@@ -4,7 +4,7 @@
 //! differ by more than `NEAR`, and by more than `FAR` times the distance from their medians within which four in
 //! five of either side lie. Slow growth is not a change by that rule, nor are fewer slow iterations than a fifth of a side.
 
-use super::steady::{NEAR, Timed, median};
+use super::steady::{NEAR, Timed, median, middle};
 
 /// Distances of four in five iterations beyond which two medians are apart: more than steady growth, of 2.5, has.
 const FAR: f64 = 4.0;
@@ -68,14 +68,6 @@ fn change(before: &[f64], behind: &[f64]) -> Option<f64> {
     let cost =
         |times: &[f64], middle: f64| times.iter().map(|one| (one - middle).abs()).sum::<f64>();
     ((left - right).abs() > least).then(|| cost(before, left) + cost(behind, right))
-}
-
-/// The median of `times`, and the distance from it within which four in five lie.
-pub(super) fn middle(times: &[f64]) -> Option<(f64, f64)> {
-    let middle = median(times)?;
-    let mut distances: Vec<f64> = times.iter().map(|one| (one - middle).abs()).collect();
-    distances.sort_by(f64::total_cmp);
-    Some((middle, distances[(4 * distances.len()).div_ceil(5) - 1]))
 }
 
 #[cfg(test)]

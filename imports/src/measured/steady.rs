@@ -1,7 +1,5 @@
 //! Iterations that show the speed of a run, apart from warm-up, evaluation, checkpoints and outliers.
 
-use super::regimes::middle;
-
 /// The class of an iteration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Class {
@@ -136,6 +134,14 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied()
+}
+
+/// The median of `times`, and the distance from it within which four in five lie.
+pub(super) fn middle(times: &[f64]) -> Option<(f64, f64)> {
+    let middle = median(times)?;
+    let mut distances: Vec<f64> = times.iter().map(|one| (one - middle).abs()).collect();
+    distances.sort_by(f64::total_cmp);
+    Some((middle, distances[(4 * distances.len()).div_ceil(5) - 1]))
 }
 
 #[cfg(test)]

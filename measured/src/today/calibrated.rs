@@ -8,10 +8,9 @@ use rayon::prelude::*;
 
 use super::super::accuracy;
 use super::super::calibrated::Change;
-use super::predict::{calibrated, least, predicted};
+use super::predict::{calibrated, least, predicted, unfit, wrong};
 use super::published::Source;
 use super::row::Run;
-use super::study::{unfit, wrong};
 
 /// A measured run, and the constants with which it is predicted.
 pub(super) struct Layout {

@@ -7,10 +7,10 @@ use question::sheet::Sheet;
 use question::{Diagnostic, format, table};
 
 use super::constants::in_use;
-use super::predict::predicted;
+use super::predict::{predicted, wrong};
 use super::published::Source;
 use super::row::Run;
-use super::study::{SEEDS, wrong};
+use super::study::SEEDS;
 use crate::accuracy::median;
 
 /// Shares of the network's rate that are tried: each is so many times the one before.

@@ -1,9 +1,10 @@
 //! Predictions of runs, with the current constants and with changed ones.
 
 use pipeline::Bytes;
-use plan::fit::Steps;
+use plan::fit::{FitError, Steps};
 use plan::{Cluster, Inputs, Kind, Orders, StageMemory, number};
 use planning::fit::scaled;
+use question::Diagnostic;
 use rayon::prelude::*;
 use sim::Replay;
 
@@ -116,4 +117,13 @@ impl Steps for Near<'_> {
     fn depends(&self, row: usize, parameter: usize) -> bool {
         CONSTANTS[parameter].concerns(self.runs[row])
     }
+}
+
+pub(super) fn wrong(run: &Run, cause: &str) -> Diagnostic {
+    Diagnostic::new(format!("{} ({}) cannot be predicted: {cause}", run.place, run.name))
+}
+
+#[allow(clippy::needless_pass_by_value)] // As `map_err` hands it.
+pub(super) fn unfit(error: FitError) -> Diagnostic {
+    Diagnostic::new(format!("the constants cannot be fitted: {error}"))
 }

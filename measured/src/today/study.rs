@@ -1,13 +1,13 @@
 //! All runs predicted: with the constants in use, and with constants that were fitted without them.
 
 use plan::Orders;
-use plan::fit::{Fit, FitError, Fitted, Observation, Start, assign_folds, groups};
+use plan::fit::{Fit, Fitted, Observation, Start, assign_folds, groups};
 use question::Diagnostic;
 use rayon::prelude::*;
 
 use super::calibrated::{self, Layout, Pair};
 use super::constants::{CONSTANTS, STOCK, in_use, parameters};
-use super::predict::{Near, Prediction, predicted};
+use super::predict::{Near, Prediction, predicted, unfit, wrong};
 use super::published::Source;
 use super::row::Run;
 
@@ -223,13 +223,4 @@ impl LeftOut<'_> {
         };
         self.runs.par_iter().zip(group).map(one).collect()
     }
-}
-
-pub(super) fn wrong(run: &Run, cause: &str) -> Diagnostic {
-    Diagnostic::new(format!("{} ({}) cannot be predicted: {cause}", run.place, run.name))
-}
-
-#[allow(clippy::needless_pass_by_value)] // As `map_err` hands it.
-pub(super) fn unfit(error: FitError) -> Diagnostic {
-    Diagnostic::new(format!("the constants cannot be fitted: {error}"))
 }
