@@ -82,24 +82,26 @@ impl Elsewhere {
     /// The same with the order that a search finds there: `asked` of these chunks and this placement, where it has neither
     /// and no limit of time.
     pub(super) fn searched(self, asked: &Asked<'_>) -> Self {
-        let Asked { setting, keys, .. } = *asked;
+        let Asked { context: caller, setting, keys, .. } = *asked;
         let is_open = setting.keys.chunks.is_none() && keys.placement.is_none();
         let placement = match self.placement {
             Placement::Looped => PlacementArg::Looped,
             Placement::Vee => PlacementArg::V,
             Placement::Mirrored => return self,
         };
-        if !is_open || keys.time_limit.is_some() || asked.context.stopped() {
+        if !is_open || keys.time_limit.is_some() || caller.stopped() {
             return self;
         }
         let mut setting = setting.clone();
         setting.keys.chunks = Some(self.chunks.into());
         let keys = SearchKeys { placement: Some(placement), ilp: false, ..keys.clone() };
-        let (context, seen) = (Context::new(asked.context.host()), Improvements::unheard());
+        let (context, seen) = (Context::new(caller.host()), Improvements::unheard());
         let (context, setting, keys, seen) = (&context, &setting, &keys, &seen);
         let asked = Asked { context, setting, keys, earlier: &[], seen, ..*asked };
         // Times that are given for the stages of the question may say nothing of chunks.
         let found = row(&asked, asked.aim()).ok();
+        // The whole answer counts as cut short where this search is.
+        caller.stopped();
         let searched = found
             .map(|row| SearchedElsewhere { cost_ns: row.cost.0, bound_ns: row.bound().0 })
             .filter(|found| found.cost_ns <= self.cost_ns);
