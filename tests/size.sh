@@ -12,9 +12,9 @@ wings() {
 model     31707 pipeline sim profile certificate scenarios
 search    17404 search ilp failures
 hardware  28158 calibrate executor traces
-planner   44425 plan planning imports fsdp measured
-answers   43973 question cases answer reproduce
-doors     23664 src python web draw native launches
+planner   44423 plan planning imports fsdp measured
+answers   43966 question cases answer reproduce
+doors     23663 src python web draw native launches
 EOF
 }
 

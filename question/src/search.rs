@@ -114,6 +114,18 @@ words! {
     }
 }
 
+impl PlacementArg {
+    /// The name of `placement`, where orders of it are searched.
+    #[must_use]
+    pub const fn of(placement: Placement) -> Option<Self> {
+        match placement {
+            Placement::Looped => Some(Self::Looped),
+            Placement::Vee => Some(Self::V),
+            Placement::Mirrored => None,
+        }
+    }
+}
+
 impl SearchKeys {
     /// Whether `what` is searched together with the order, where the question has the keys for it.
     #[must_use]

@@ -5,7 +5,7 @@ use pipeline::{Choice, Family, Memory, Nanos, Placement, Semantics};
 use question::scenario::{Scenario, Setting};
 use question::search::{PlacementArg, SearchKeys};
 use question::{Context, format};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use sim::Replay;
 
 use super::asked::{Asked, row};
@@ -23,7 +23,6 @@ pub struct Elsewhere {
     /// Chunks per stage.
     pub chunks: u16,
     /// Where they lie.
-    #[serde(serialize_with = "placement")]
     pub placement: Placement,
     /// Its cost, by the objective of the search.
     pub cost_ns: u64,
@@ -39,15 +38,6 @@ pub struct SearchedElsewhere {
     pub cost_ns: u64,
     /// The lower bound for orders of these chunks and placement.
     pub bound_ns: u64,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // As serde calls it.
-fn placement<S: Serializer>(placement: &Placement, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(match placement {
-        Placement::Looped => "looped",
-        Placement::Vee => "v",
-        Placement::Mirrored => "mirrored",
-    })
 }
 
 impl Elsewhere {
@@ -84,17 +74,13 @@ impl Elsewhere {
     pub(super) fn searched(self, asked: &Asked<'_>) -> Self {
         let Asked { context: caller, setting, keys, .. } = *asked;
         let is_open = setting.keys.chunks.is_none() && keys.placement.is_none();
-        let placement = match self.placement {
-            Placement::Looped => PlacementArg::Looped,
-            Placement::Vee => PlacementArg::V,
-            Placement::Mirrored => return self,
-        };
-        if !is_open || keys.time_limit.is_some() || caller.stopped() {
+        let placement = PlacementArg::of(self.placement);
+        if !is_open || placement.is_none() || keys.time_limit.is_some() || caller.stopped() {
             return self;
         }
         let mut setting = setting.clone();
         setting.keys.chunks = Some(self.chunks.into());
-        let keys = SearchKeys { placement: Some(placement), ilp: false, ..keys.clone() };
+        let keys = SearchKeys { placement, ilp: false, ..keys.clone() };
         let (context, seen) = (Context::new(caller.host()), Improvements::unheard());
         let (context, setting, keys, seen) = (&context, &setting, &keys, &seen);
         let asked = Asked { context, setting, keys, earlier: &[], seen, ..*asked };

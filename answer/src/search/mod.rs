@@ -13,7 +13,7 @@ mod simulated;
 mod solution;
 
 use cases::{Aim, SEARCHED, ScheduleSource, SearchKind};
-use pipeline::{Limit, Placement};
+use pipeline::Limit;
 use profile::AnyProfile;
 use question::host::announce_estimate;
 use question::scenario::{Scenario, Setting};
@@ -207,11 +207,7 @@ fn as_recorded(
         if chunks < 2 || setting.keys.chunks != Some(chunks) {
             return Ok(keys);
         }
-        keys.placement = match profile.placement {
-            Placement::Looped => Some(PlacementArg::Looped),
-            Placement::Vee => Some(PlacementArg::V),
-            Placement::Mirrored => None,
-        };
+        keys.placement = PlacementArg::of(profile.placement);
     }
     Ok(keys)
 }

@@ -272,9 +272,8 @@ pub struct Questions<'a> {
     places: Vec<u64>,
     /// By axis, the keys of it and of all before it at these places.
     keys: Vec<Keys>,
-    /// The setting of the last question, as a part of the grid begins at [`Self::begin`].
-    last: Option<Setting>,
-    begin: u64,
+    /// The first question of the last one's part, and the setting of the last one before it is resolved.
+    last: Option<(u64, Setting)>,
     /// The number of the key of the fastest axis among the fields of keys.
     fastest: Option<usize>,
     /// Number of runs begun.
@@ -287,7 +286,7 @@ impl<'a> Questions<'a> {
     pub fn of(grid: &'a Grid) -> Self {
         let named = |axis: &Axis| Keys::rows().into_iter().position(|row| row.name == axis.key);
         let fastest = grid.axes.last().and_then(named);
-        Self { grid, places: Vec::new(), keys: Vec::new(), last: None, begin: 0, fastest, runs: 0 }
+        Self { grid, places: Vec::new(), keys: Vec::new(), last: None, fastest, runs: 0 }
     }
 
     /// Question number `index`.
@@ -320,7 +319,7 @@ impl<'a> Questions<'a> {
                 self.runs += 1;
                 let keys = self.at(&places)?.over(part.setting.keys.clone());
                 let setting = part.setting.with(keys);
-                (self.last, self.begin) = (Some(setting.clone()), part.begin);
+                self.last = Some((part.begin, setting.clone()));
                 setting
             }
         };
@@ -333,9 +332,9 @@ impl<'a> Questions<'a> {
     /// other keys a key excludes depends on no value.
     fn next(&mut self, part: &Part, places: &[u64]) -> Option<Setting> {
         let (place, slower) = places.split_last()?;
-        let is_near = self.begin == part.begin && self.places.get(..slower.len()) == Some(slower);
         let (axis, field) = (self.grid.axes.last()?, self.fastest?);
-        let last = self.last.as_mut().filter(|_| is_near)?;
+        let is_near = self.places.get(..slower.len()) == Some(slower);
+        let (_, last) = self.last.as_mut().filter(|(begin, _)| is_near && *begin == part.begin)?;
         let mut fields = last.keys.fields_mut();
         fields[field].clear();
         let put = |value| fields[field].put(value).is_ok();
