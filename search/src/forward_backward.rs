@@ -92,6 +92,19 @@ impl Rule for FollowTimes {
 }
 
 impl FollowTimes {
+    /// Follows the desired starts `at`, with backwards split.
+    pub(crate) fn exactly(compiled: &CompiledInstance, at: Vec<i64>) -> Self {
+        Self {
+            at,
+            shift: vec![0; compiled.lanes.len()],
+            begin: vec![0; compiled.stages],
+            budget: vec![i64::MAX / 4; compiled.stages],
+            weight: WHOLE,
+            fills: true,
+            whole: Vec::new(),
+        }
+    }
+
     /// Shifts the desired starts of one lane on neighbouring stages.
     fn shift_lane(&mut self, compiled: &CompiledInstance, wide: f64, chance: &mut Chance) {
         let (lane, first) = (chance.below(compiled.width), chance.below(compiled.stages));

@@ -44,6 +44,7 @@ mod error;
 mod forward_backward;
 mod found;
 mod graph;
+mod grid;
 mod head;
 mod instance;
 mod joint;

@@ -8,6 +8,7 @@ use crate::chain::Chain;
 use crate::compiled_instance::CompiledInstance;
 use crate::error::SearchError;
 use crate::found::{Effort, Found, Progress, nanos};
+use crate::grid;
 use crate::instance::Instance;
 use crate::rounds::{Move, Origin, Rounds, annealing};
 use crate::side_by_side::{CHAINS, SideBySide, Stop, Strategy, Turn, keep_better};
@@ -37,7 +38,8 @@ pub(crate) fn search(
     let (mut nominal, known) = Nominal::begin((instance, &compiled), (bound, starts), total, stop);
     nominal.start_from(known_order);
     let chain = |number| Chain::new(&compiled, seed, number);
-    let mut search = SideBySide::new(nominal, total, chain);
+    let steps = nominal.start_on_grid(total);
+    let mut search = SideBySide::new(nominal, total.saturating_sub(steps), chain);
     let proves = progress.is_some();
     let mut tell = |search: &SideBySide<Nominal<'_>, Chain>, bound: Bound| {
         if let Some(progress) = &mut progress {
@@ -96,6 +98,8 @@ struct Nominal<'a> {
     /// No order costs less.
     proved: i64,
     best: (Score, Vec<u16>),
+    /// The score of the best order on a grid.
+    on_grid: Option<Score>,
     rounds: Rounds,
 }
 
@@ -124,7 +128,7 @@ impl<'a> Nominal<'a> {
         let time = |cost: Nanos| i64::try_from(cost.0).unwrap_or(i64::MAX / 4);
         let (goal, proved) = (time(bounds::aim(instance, bound)), time(bound.cost));
         let (reversed, rounds) = (compiled.reversed(), Rounds::of(compiled, total));
-        (Self { compiled, reversed, goal, proved, best, rounds }, known)
+        (Self { compiled, reversed, goal, proved, best, on_grid: None, rounds }, known)
     }
 
     /// Starts from `known`, too, if it is better.
@@ -135,6 +139,16 @@ impl<'a> Nominal<'a> {
         {
             keep_better(&mut self.best, &(score, sequence));
         }
+    }
+
+    /// Starts from orders on a grid, too; gives the steps spent of `total`.
+    fn start_on_grid(&mut self, total: u64) -> u64 {
+        let (on_grid, steps) = grid::best(self.compiled, total);
+        if let Some(on_grid) = on_grid {
+            self.on_grid = Some(on_grid.0);
+            keep_better(&mut self.best, &on_grid);
+        }
+        steps
     }
 
     /// The cost at which `round` ends.
@@ -193,6 +207,9 @@ impl Strategy<Chain> for Nominal<'_> {
         // Behind the first chain that reaches the goal, chains end when they hear of it.
         let (from, to) = solver.map_or((0, chains.len()), |number| (number, number + 1));
         chains[from..to].iter().for_each(|chain| keep_better(&mut self.best, &chain.best));
+        if self.rounds.opens_with(round) && self.on_grid == Some(self.best.0) {
+            self.rounds.improve_best();
+        }
         spent[..to].iter().sum::<u64>().max(1)
     }
 

@@ -115,6 +115,16 @@ impl Rounds {
         Self { opening, turn, doubling, first }
     }
 
+    /// Whether the opening ends with `round`.
+    pub(crate) fn opens_with(&self, round: u32) -> bool {
+        round as usize + 1 == self.opening.len()
+    }
+
+    /// After the opening, improves nothing but the best order.
+    pub(crate) fn improve_best(&mut self) {
+        self.turn = &[Move::ForwardBackward(Origin::Best), Move::Anneal(Origin::Best)];
+    }
+
     /// The steps that each chain may spend in `round`.
     pub(crate) fn steps(&self, round: u32) -> u64 {
         let times = match self.at(round) {
