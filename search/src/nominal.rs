@@ -39,7 +39,8 @@ pub(crate) fn search(
     nominal.start_from(known_order);
     let chain = |number| Chain::new(&compiled, seed, number);
     let steps = nominal.start_on_grid(total);
-    let mut search = SideBySide::new(nominal, total.saturating_sub(steps), chain);
+    let mut search = SideBySide::new(nominal, total, chain);
+    search.done = steps;
     let proves = progress.is_some();
     let mut tell = |search: &SideBySide<Nominal<'_>, Chain>, bound: Bound| {
         if let Some(progress) = &mut progress {
