@@ -1,66 +1,71 @@
 //! Orders on a grid, from which a search starts where the first stage holds fewer microbatches than there are stages.
 //!
 //! Forwards on their way down and backwards on their way up do not meet if they start at multiples of g, the time of F
-//! and B and of a hop each way. A microbatch is back after p of these slots, and its W is done before the F that takes
-//! its memory after p + 1. So the K microbatches that the first stage holds share p + 1 slots, as evenly as they can,
-//! and W fill the slots between: a round takes (p + 1) g. Where those have no room for all W, a round takes more slots,
-//! or W wait as long as memory allows.
+//! and B and of a hop each way, in the mean over the stages. A microbatch is back after p of these slots, and its W is
+//! done before the F that takes its memory after p + 1. So the K microbatches that the first stage holds share p + 1
+//! slots, as evenly as they can, and W fill the slots between: a round takes (p + 1) g. Where those have no room for
+//! all W, a round takes more slots, or W wait as long as memory allows.
+
+use rayon::prelude::*;
 
 use crate::compiled_instance::CompiledInstance;
 use crate::forward_backward::FollowTimes;
 use crate::list_scheduler::State;
-use crate::timing::{Clock, Score};
+use crate::timing::Score;
 
 /// Slots and phases are counted in quarters.
 const QUARTERS: i64 = 4;
 /// The sixteenths of p quarters of a slot that a round takes beyond p + 1 slots.
 const MORE: [i64; 4] = [0, 1, 2, 3];
+/// The slots that are left free one after the other.
+const FREE: [i64; 3] = [1, 2, 4];
+/// The quarters of them by which rounds are shifted.
+const PHASES: [i64; 2] = [0, 2];
 /// By how many halves of p slots, and two more, a W is desired after its B.
 const LATE: [i64; 3] = [0, 1, 2];
+/// No more orders on a grid are placed.
+const ORDERS: u64 = 80;
+/// The most that they take of the steps of a search.
+const SHARE: (u64, u64) = (3, 5);
 
-/// The most that the orders on a grid take of the steps of a search: a half.
-const SHARE: u64 = 2;
-/// Orders on a grid that are placed, and timed if they are the best so far.
-const ORDERS: u64 = 60;
-
-/// The best order on a grid, if there is one that fits, and the passes placed and timed to find it: none if that takes
-/// more than its share of `total`.
+/// The best order on a grid, the first of equal ones, if there is one that fits, and the passes placed to find it: none
+/// if that takes more than its share of `total`.
 pub(crate) fn best(compiled: &CompiledInstance, total: u64) -> (Option<(Score, Vec<u16>)>, u64) {
     let takes = ORDERS * compiled.passes() as u64;
-    if compiled.chunks > 1 || compiled.is_roomy() || takes > total / SHARE {
+    if compiled.chunks > 1 || compiled.is_roomy() || takes > total / SHARE.1 * SHARE.0 {
         return (None, 0);
     }
     let grid = Grid::of(compiled);
     if grid.is_too_long(compiled) {
         return (None, 0);
     }
-    let mut more = MORE.map(|part| QUARTERS + part * grid.stages / 16).to_vec();
-    more.dedup();
-    let rhythms = more.into_iter().flat_map(|more| (0..QUARTERS).map(move |phase| (more, phase)));
-    let late = LATE.map(|part| 2 + part * grid.stages / 2);
-    let rhythms = rhythms.flat_map(|(more, phase)| late.map(|late| Rhythm { more, phase, late }));
-    let (mut state, mut clock) = (State::default(), Clock::default());
-    let (mut best, mut steps): (Option<(Score, Vec<u16>)>, u64) = (None, 0);
-    for rhythm in rhythms {
-        let rule = FollowTimes::exactly(compiled, grid.starts(compiled, &rhythm));
-        let placed = state.run(compiled, &rule);
-        steps += state.placed();
-        if placed.is_none_or(|score| best.as_ref().is_some_and(|(known, _)| *known <= score)) {
-            continue;
-        }
-        steps += compiled.passes() as u64;
-        if let Some(score) = clock.time(compiled, &state.sequence) {
-            best = Some((score, state.sequence.clone()));
-        }
-    }
-    (best, steps)
+    let placed = |rhythm: &Rhythm| {
+        let rule = FollowTimes::exactly(compiled, grid.starts(compiled, rhythm));
+        let mut state = State::default();
+        let score = state.run(compiled, &rule).unwrap_or(Score::WORST);
+        ((score, state.sequence.clone()), state.placed())
+    };
+    let nothing = || ((Score::WORST, Vec::new()), 0);
+    let better = |one: Placed, other: Placed| {
+        let steps = one.1 + other.1;
+        (if other.0.0 < one.0.0 { other.0 } else { one.0 }, steps)
+    };
+    let (best, steps) = grid.rhythms().par_iter().map(placed).reduce(nothing, better);
+    ((best.0 < Score::WORST).then_some(best), steps)
 }
 
-/// How rounds lie on the grid: quarters of a slot that they take beyond p slots and by which they are shifted, and the
-/// slots by which W are late.
+/// An order with its score, and the passes placed to find it.
+type Placed = ((Score, Vec<u16>), u64);
+
+/// How rounds lie on the grid.
 struct Rhythm {
+    /// The quarters of a slot that a round takes beyond p slots.
     more: i64,
+    /// The slots that are left free one after the other.
+    free: i64,
+    /// The quarters of them by which rounds are shifted.
     phase: i64,
+    /// The slots by which W are late.
     late: i64,
 }
 
@@ -69,7 +74,7 @@ struct Grid {
     stages: i64,
     /// The microbatches of a round: as many as the first stage holds.
     round: i64,
-    /// g, the length of a slot.
+    /// g, the length of a slot: the mean over the stages.
     slot: i64,
     /// By lane, the start of its pass, from that of the first F on.
     after: Vec<i64>,
@@ -104,7 +109,7 @@ impl Grid {
         Self {
             stages: signed(compiled.stages),
             round: signed(compiled.held(0)),
-            slot: (0..compiled.stages).map(both_ways).max().unwrap_or(0),
+            slot: (0..compiled.stages).map(both_ways).sum::<i64>() / signed(compiled.stages),
             after,
         }
     }
@@ -116,15 +121,29 @@ impl Grid {
         slots * i128::from(self.slot) > i128::from(i64::MAX / 64)
     }
 
+    /// The rhythms to try.
+    fn rhythms(&self) -> Vec<Rhythm> {
+        let mut more = MORE.map(|part| QUARTERS + part * self.stages / 16).to_vec();
+        more.dedup();
+        let late = LATE.map(|part| 2 + part * self.stages / 2);
+        let lengths = more.into_iter().flat_map(|more| FREE.map(|free| (more, free)));
+        let places = lengths.flat_map(|length| PHASES.map(|phase| (length, phase)));
+        let rhythms = places
+            .flat_map(|((more, free), phase)| late.map(|late| Rhythm { more, free, phase, late }));
+        rhythms.collect()
+    }
+
     /// The desired start of each pass, lane by lane, one column per microbatch.
     fn starts(&self, compiled: &CompiledInstance, rhythm: &Rhythm) -> Vec<i64> {
-        let slots = QUARTERS * self.stages + rhythm.more;
+        let Rhythm { more, free, phase, late } = *rhythm;
+        let free_in_round = QUARTERS * (self.stages - self.round) + more;
         let entry = |number: i64| {
-            (number * slots + rhythm.phase * self.round) / (QUARTERS * self.round) * self.slot
+            let passed = (number * free_in_round / self.round + phase * free) / QUARTERS;
+            (number + passed / free * free) * self.slot
         };
         let lanes = self.after.iter().enumerate();
         let starts = lanes.flat_map(|(lane, after)| {
-            let late = if compiled.is_weight(lane) { rhythm.late * self.slot } else { 0 };
+            let late = if compiled.is_weight(lane) { late * self.slot } else { 0 };
             (0..i64::from(compiled.microbatches)).map(move |number| entry(number) + after + late)
         });
         starts.collect()

@@ -144,6 +144,9 @@ impl<'a> Nominal<'a> {
 
     /// Starts from orders on a grid, too; gives the steps spent of `total`.
     fn start_on_grid(&mut self, total: u64) -> u64 {
+        if self.is_done(0) {
+            return 0;
+        }
         let (on_grid, steps) = grid::best(self.compiled, total);
         if let Some(on_grid) = on_grid {
             self.on_grid = Some(on_grid.0);
