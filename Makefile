@@ -198,7 +198,7 @@ lint: style documentation
 
 style: cargo
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --features nccl,parquet --locked -- -D warnings
+	cargo clippy $(TESTED) --all-targets -- -D warnings
 	bash tests/python.sh lint
 	bash tests/workflows.sh
 	bash tests/stages-check.sh

@@ -168,7 +168,7 @@ impl Asked {
 const FAMILIES: [&str; 5] = ["1f1b", "zb-h1", "zb-2p", "gpipe", "zb-v"];
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(120))]
+    #![proptest_config(ProptestConfig::with_cases(60))]
 
     #[test]
     fn rerouted_steps_hold(

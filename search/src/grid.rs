@@ -11,6 +11,7 @@ use rayon::prelude::*;
 use crate::compiled_instance::CompiledInstance;
 use crate::forward_backward::FollowTimes;
 use crate::list_scheduler::State;
+use crate::side_by_side::Stop;
 use crate::timing::Score;
 
 /// Slots and phases are counted in quarters.
@@ -29,8 +30,12 @@ const ORDERS: u64 = 80;
 const SHARE: (u64, u64) = (3, 5);
 
 /// The best order on a grid, the first of equal ones, if there is one that fits, and the passes placed to find it: none
-/// if that takes more than its share of `total`.
-pub(crate) fn best(compiled: &CompiledInstance, total: u64) -> (Option<(Score, Vec<u16>)>, u64) {
+/// if that takes more than its share of `total`. Once `stop` returns true, no more are placed.
+pub(crate) fn best(
+    compiled: &CompiledInstance,
+    total: u64,
+    stop: Stop<'_>,
+) -> (Option<(Score, Vec<u16>)>, u64) {
     let takes = ORDERS * compiled.passes() as u64;
     if compiled.chunks > 1 || compiled.is_roomy() || takes > total / SHARE.1 * SHARE.0 {
         return (None, 0);
@@ -39,13 +44,16 @@ pub(crate) fn best(compiled: &CompiledInstance, total: u64) -> (Option<(Score, V
     if grid.is_too_long(compiled) {
         return (None, 0);
     }
+    let nothing = || ((Score::WORST, Vec::new()), 0);
     let placed = |rhythm: &Rhythm| {
+        if stop() {
+            return nothing();
+        }
         let rule = FollowTimes::exactly(compiled, grid.starts(compiled, rhythm));
         let mut state = State::default();
         let score = state.run(compiled, &rule).unwrap_or(Score::WORST);
         ((score, state.sequence.clone()), state.placed())
     };
-    let nothing = || ((Score::WORST, Vec::new()), 0);
     let better = |one: Placed, other: Placed| {
         let steps = one.1 + other.1;
         (if other.0.0 < one.0.0 { other.0 } else { one.0 }, steps)
@@ -185,7 +193,7 @@ mod tests {
         let cost = |microbatches| {
             let instance = instance(16, microbatches, 1);
             let compiled = CompiledInstance::of(&instance);
-            let (score, sequence) = best(&compiled, TOTAL).0.unwrap();
+            let (score, sequence) = best(&compiled, TOTAL, &|| false).0.unwrap();
             let schedule = compiled.schedule(&instance, &sequence).unwrap();
             let memory = Memory::of(&schedule, &instance.footprints).unwrap();
             assert_eq!(memory.over(instance.limits.as_ref().unwrap()), None);
@@ -209,8 +217,9 @@ mod tests {
     #[test]
     fn long_times_and_short_searches_have_no_grid() {
         let compiled = |unit| CompiledInstance::of(&instance(8, 16, unit));
-        assert!(best(&compiled(1 << 40), TOTAL).0.is_some());
-        assert!(best(&compiled(1 << 48), TOTAL).0.is_none());
-        assert_eq!(best(&compiled(1), 1000), (None, 0));
+        assert!(best(&compiled(1 << 40), TOTAL, &|| false).0.is_some());
+        assert!(best(&compiled(1 << 48), TOTAL, &|| false).0.is_none());
+        assert_eq!(best(&compiled(1), 1000, &|| false), (None, 0));
+        assert_eq!(best(&compiled(1), TOTAL, &|| true), (None, 0));
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn search(
     let (mut nominal, known) = Nominal::begin((instance, &compiled), (bound, starts), total, stop);
     nominal.start_from(known_order);
     let chain = |number| Chain::new(&compiled, seed, number);
-    let steps = nominal.start_on_grid(total);
+    let steps = nominal.start_on_grid(total, stop);
     let mut search = SideBySide::new(nominal, total, chain);
     search.done = steps;
     let proves = progress.is_some();
@@ -143,11 +143,11 @@ impl<'a> Nominal<'a> {
     }
 
     /// Starts from orders on a grid, too; gives the steps spent of `total`.
-    fn start_on_grid(&mut self, total: u64) -> u64 {
+    fn start_on_grid(&mut self, total: u64, stop: Stop<'_>) -> u64 {
         if self.is_done(0) {
             return 0;
         }
-        let (on_grid, steps) = grid::best(self.compiled, total);
+        let (on_grid, steps) = grid::best(self.compiled, total, stop);
         if let Some(on_grid) = on_grid {
             self.on_grid = Some(on_grid.0);
             keep_better(&mut self.best, &on_grid);

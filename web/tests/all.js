@@ -1,6 +1,8 @@
 // All tests of the page, in one process and one browser: `node --test-reporter=spec web/tests/all.js`.
 
 import "./quick.js";
+import "./schedules.test.js";
+import "./studies.test.js";
 import "./labels.test.js";
 import "./jobs.test.js";
 import "./timelines.test.js";

@@ -3,9 +3,7 @@
 import "./load.test.js";
 import "./examples.test.js";
 import "./play.test.js";
-import "./schedules.test.js";
 import "./answer.test.js";
 import "./links.test.js";
 import "./search.test.js";
 import "./plan.test.js";
-import "./studies.test.js";
