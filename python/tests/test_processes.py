@@ -467,7 +467,7 @@ db.simulate(noisy, "zb-h1", progress=False)
 
 def test_progress_is_told_with_how_much_there_is() -> None:
     told: list[tuple[int, Any, str]] = []
-    one = question(stages=8, microbatches=64, jitter=["pass=lognormal:0.1"], replicas=3000)
+    one = question(stages=8, microbatches=64, jitter=["pass=lognormal:0.1"], replicas=20000)
     db.simulate(one, ["zb-h1", "1f1b"], progress=lambda done, of, what: told.append((done, of, what)))
     assert told, "this takes longer than progress is looked at"
     assert all(of is None or 0 <= done <= of for done, of, _ in told)
