@@ -73,7 +73,7 @@ fn prove(
     }
     let Some(prover) = prover else { return bound };
     let first = if prover.is_small() { SMALL_PROOFS } else { FIRST_PROOFS };
-    let once = Effort::default().steps(search.strategy.compiled.passes());
+    let once = search.strategy.default_steps();
     let allowed = first.saturating_add(proof_steps(search.done, once));
     prover.prove(nanos(best), allowed, stop);
     let bound = prover.bound().unwrap_or(bound);
@@ -99,9 +99,14 @@ struct Nominal<'a> {
     /// No order costs less.
     proved: i64,
     best: (Score, Vec<u16>),
-    /// The score of the best order on a grid.
+    /// The score of the best order on a grid, until the first list schedules are known, too.
     on_grid: Option<Score>,
     rounds: Rounds,
+    /// The number of the first of them.
+    begun: u32,
+    /// The rounds after those of the default effort, which are for an order on a grid.
+    later: Option<Rounds>,
+    spent: u64,
 }
 
 /// The published orders that fit, and the cheapest of those without a sequence.
@@ -129,7 +134,10 @@ impl<'a> Nominal<'a> {
         let time = |cost: Nanos| i64::try_from(cost.0).unwrap_or(i64::MAX / 4);
         let (goal, proved) = (time(bounds::aim(instance, bound)), time(bound.cost));
         let (reversed, rounds) = (compiled.reversed(), Rounds::of(compiled, total));
-        (Self { compiled, reversed, goal, proved, best, on_grid: None, rounds }, known)
+        let (on_grid, begun, later, spent) = (None, 0, None, 0);
+        let nominal =
+            Self { compiled, reversed, goal, proved, best, on_grid, rounds, begun, later, spent };
+        (nominal, known)
     }
 
     /// Starts from `known`, too, if it is better.
@@ -151,13 +159,41 @@ impl<'a> Nominal<'a> {
         if let Some(on_grid) = on_grid {
             self.on_grid = Some(on_grid.0);
             keep_better(&mut self.best, &on_grid);
+            if total > self.default_steps() {
+                let first = Rounds::of(self.compiled, self.default_steps());
+                self.later = Some(std::mem::replace(&mut self.rounds, first));
+            }
         }
+        self.spent = steps;
         steps
+    }
+
+    /// The steps of the default effort.
+    fn default_steps(&self) -> u64 {
+        Effort::default().steps(self.compiled.passes())
+    }
+
+    /// The move of `round`.
+    fn at(&self, round: u32) -> Move {
+        self.rounds.at(round - self.begun)
+    }
+
+    /// Decides after `round` on the rounds that follow.
+    fn change_rounds(&mut self, round: u32) {
+        let is_opened = self.rounds.opens_with(round - self.begun);
+        let is_on_grid = is_opened && self.on_grid.take() == Some(self.best.0);
+        if is_on_grid {
+            self.rounds.improve_best();
+        } else if (is_opened || self.spent >= self.default_steps())
+            && let Some(rounds) = self.later.take()
+        {
+            (self.rounds, self.begun) = (rounds, round + 1);
+        }
     }
 
     /// The cost at which `round` ends.
     fn aim(&self, round: u32) -> i64 {
-        match self.rounds.at(round) {
+        match self.at(round) {
             Move::Anneal(_) => self.proved,
             Move::Restart | Move::ListSchedules | Move::ForwardBackward(_) => self.goal,
         }
@@ -180,12 +216,12 @@ impl<'a> Nominal<'a> {
 impl Strategy<Chain> for Nominal<'_> {
     /// Rounds become longer up to a point.
     fn steps(&self, round: u32, left: u64) -> u64 {
-        self.rounds.steps(round).min(left.div_ceil(CHAINS as u64))
+        self.rounds.steps(round - self.begun).min(left.div_ceil(CHAINS as u64))
     }
 
     /// Every chain makes the [`Move`] of the round.
     fn search(&self, chain: &mut Chain, turn: &Turn<'_>) -> u64 {
-        let (one, both) = (self.rounds.at(turn.round), (self.compiled, &self.reversed));
+        let (one, both) = (self.at(turn.round), (self.compiled, &self.reversed));
         let goal = self.aim(turn.round);
         let from = |origin: Origin| (origin == Origin::Best).then_some(&self.best.1[..]);
         match one {
@@ -211,10 +247,10 @@ impl Strategy<Chain> for Nominal<'_> {
         // Behind the first chain that reaches the goal, chains end when they hear of it.
         let (from, to) = solver.map_or((0, chains.len()), |number| (number, number + 1));
         chains[from..to].iter().for_each(|chain| keep_better(&mut self.best, &chain.best));
-        if self.rounds.opens_with(round) && self.on_grid == Some(self.best.0) {
-            self.rounds.improve_best();
-        }
-        spent[..to].iter().sum::<u64>().max(1)
+        let spent = spent[..to].iter().sum::<u64>().max(1);
+        self.spent = self.spent.saturating_add(spent);
+        self.change_rounds(round);
+        spent
     }
 
     fn is_done(&self, _: u32) -> bool {
