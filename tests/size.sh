@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 wings() {
   cat <<'EOF'
 model     31707 pipeline sim profile certificate scenarios
-search    17645 search ilp failures
+search    17641 search ilp failures
 hardware  28158 calibrate executor traces
 planner   44423 plan planning imports fsdp measured
 answers   43966 question cases answer reproduce

@@ -13,6 +13,7 @@ use crate::forward_backward::FollowTimes;
 use crate::list_scheduler::State;
 use crate::side_by_side::Stop;
 use crate::timing::Score;
+use crate::tune;
 
 /// Slots and phases are counted in quarters.
 const QUARTERS: i64 = 4;
@@ -52,7 +53,8 @@ pub(crate) fn best(
         let rule = FollowTimes::exactly(compiled, grid.starts(compiled, rhythm));
         let mut state = State::default();
         let score = state.run(compiled, &rule).unwrap_or(Score::WORST);
-        ((score, state.sequence.clone()), state.placed())
+        let steps = state.placed();
+        ((score, state.sequence), steps)
     };
     let better = |one: Placed, other: Placed| {
         let steps = one.1 + other.1;
@@ -92,10 +94,6 @@ impl Grid {
     fn of(compiled: &CompiledInstance) -> Self {
         let [forward, backward, weight, recompute] = [0, 1, 2, 3];
         let lane = |stage: usize, kind: usize| compiled.lanes[stage * compiled.width + kind];
-        let both_ways = |stage: usize| {
-            let [down, up] = [forward, backward].map(|kind| lane(stage, kind));
-            down.duration + up.duration + 2 * down.hop.max(up.hop)
-        };
         let mut after = vec![0; compiled.lanes.len()];
         let mut now = 0;
         for stage in 0..compiled.stages {
@@ -117,7 +115,7 @@ impl Grid {
         Self {
             stages: signed(compiled.stages),
             round: signed(compiled.held(0)),
-            slot: (0..compiled.stages).map(both_ways).sum::<i64>() / signed(compiled.stages),
+            slot: tune::trips(compiled).sum::<i64>() / signed(compiled.stages),
             after,
         }
     }
@@ -149,10 +147,11 @@ impl Grid {
             let passed = (number * free_in_round / self.round + phase * free) / QUARTERS;
             (number + passed / free * free) * self.slot
         };
+        let entries: Vec<i64> = (0..i64::from(compiled.microbatches)).map(entry).collect();
         let lanes = self.after.iter().enumerate();
         let starts = lanes.flat_map(|(lane, after)| {
             let late = if compiled.is_weight(lane) { late * self.slot } else { 0 };
-            (0..i64::from(compiled.microbatches)).map(move |number| entry(number) + after + late)
+            entries.iter().map(move |entry| entry + after + late)
         });
         starts.collect()
     }

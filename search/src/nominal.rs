@@ -102,8 +102,6 @@ struct Nominal<'a> {
     /// The score of the best order on a grid, until the first list schedules are known, too.
     on_grid: Option<Score>,
     rounds: Rounds,
-    /// The number of the first of them.
-    begun: u32,
     /// The rounds after those of the default effort, which are for an order on a grid.
     later: Option<Rounds>,
     spent: u64,
@@ -134,10 +132,8 @@ impl<'a> Nominal<'a> {
         let time = |cost: Nanos| i64::try_from(cost.0).unwrap_or(i64::MAX / 4);
         let (goal, proved) = (time(bounds::aim(instance, bound)), time(bound.cost));
         let (reversed, rounds) = (compiled.reversed(), Rounds::of(compiled, total));
-        let (on_grid, begun, later, spent) = (None, 0, None, 0);
-        let nominal =
-            Self { compiled, reversed, goal, proved, best, on_grid, rounds, begun, later, spent };
-        (nominal, known)
+        let (on_grid, later, spent) = (None, None, 0);
+        (Self { compiled, reversed, goal, proved, best, on_grid, rounds, later, spent }, known)
     }
 
     /// Starts from `known`, too, if it is better.
@@ -173,27 +169,22 @@ impl<'a> Nominal<'a> {
         Effort::default().steps(self.compiled.passes())
     }
 
-    /// The move of `round`.
-    fn at(&self, round: u32) -> Move {
-        self.rounds.at(round - self.begun)
-    }
-
     /// Decides after `round` on the rounds that follow.
     fn change_rounds(&mut self, round: u32) {
-        let is_opened = self.rounds.opens_with(round - self.begun);
+        let is_opened = self.rounds.opens_with(round);
         let is_on_grid = is_opened && self.on_grid.take() == Some(self.best.0);
         if is_on_grid {
             self.rounds.improve_best();
         } else if (is_opened || self.spent >= self.default_steps())
             && let Some(rounds) = self.later.take()
         {
-            (self.rounds, self.begun) = (rounds, round + 1);
+            self.rounds = rounds.begun_at(round + 1);
         }
     }
 
     /// The cost at which `round` ends.
     fn aim(&self, round: u32) -> i64 {
-        match self.at(round) {
+        match self.rounds.at(round) {
             Move::Anneal(_) => self.proved,
             Move::Restart | Move::ListSchedules | Move::ForwardBackward(_) => self.goal,
         }
@@ -216,12 +207,12 @@ impl<'a> Nominal<'a> {
 impl Strategy<Chain> for Nominal<'_> {
     /// Rounds become longer up to a point.
     fn steps(&self, round: u32, left: u64) -> u64 {
-        self.rounds.steps(round - self.begun).min(left.div_ceil(CHAINS as u64))
+        self.rounds.steps(round).min(left.div_ceil(CHAINS as u64))
     }
 
     /// Every chain makes the [`Move`] of the round.
     fn search(&self, chain: &mut Chain, turn: &Turn<'_>) -> u64 {
-        let (one, both) = (self.at(turn.round), (self.compiled, &self.reversed));
+        let (one, both) = (self.rounds.at(turn.round), (self.compiled, &self.reversed));
         let goal = self.aim(turn.round);
         let from = |origin: Origin| (origin == Origin::Best).then_some(&self.best.1[..]);
         match one {

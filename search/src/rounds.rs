@@ -46,6 +46,8 @@ pub(crate) struct Rounds {
     doubling: u32,
     /// The steps of each chain in the first round.
     first: u64,
+    /// The number of the first round.
+    begun: u32,
 }
 
 impl Rounds {
@@ -112,12 +114,17 @@ impl Rounds {
                 (OPENING, &[Anneal(Best), ForwardBackward(Best), ForwardBackward(Own)], 2, usual)
             }
         };
-        Self { opening, turn, doubling, first }
+        Self { opening, turn, doubling, first, begun: 0 }
+    }
+
+    /// The same, of which the first is `round`.
+    pub(crate) fn begun_at(self, round: u32) -> Self {
+        Self { begun: round, ..self }
     }
 
     /// Whether the opening ends with `round`.
     pub(crate) fn opens_with(&self, round: u32) -> bool {
-        round as usize + 1 == self.opening.len()
+        (round - self.begun) as usize + 1 == self.opening.len()
     }
 
     /// After the opening, improves nothing but the best order.
@@ -132,12 +139,12 @@ impl Rounds {
             Move::Anneal(_) => COOLING,
             Move::ListSchedules | Move::ForwardBackward(_) => 1,
         };
-        self.first.saturating_mul(times << (round / self.doubling).min(LONGEST))
+        self.first.saturating_mul(times << ((round - self.begun) / self.doubling).min(LONGEST))
     }
 
     /// The move of `round`.
     pub(crate) fn at(&self, round: u32) -> Move {
-        let round = round as usize;
+        let round = (round - self.begun) as usize;
         match self.opening.get(round) {
             Some(one) => *one,
             None => self.turn[(round - self.opening.len()) % self.turn.len()],

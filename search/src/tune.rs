@@ -173,7 +173,8 @@ impl Parameters {
         offsets.greedy = greedy > 0.8;
         offsets.commits = commit > 0.7;
         offsets.pace = (pace.max(0.0) * unit) as i64;
-        offsets.grid = if grid < 0.2 { 0 } else { (grid * trip(compiled) as f64) as i64 };
+        offsets.grid =
+            if grid < 0.2 { 0 } else { (grid * trips(compiled).max().unwrap_or(0) as f64) as i64 };
         for stage in 0..compiled.stages {
             let x = stage as f64 / (compiled.stages.max(2) - 1) as f64;
             offsets.relief.push((relief * unit) as i64);
@@ -227,12 +228,10 @@ impl Parameters {
     }
 }
 
-/// The longest way from a stage to the next and back: F and B of the first chunk, and two hops.
-fn trip(compiled: &CompiledInstance) -> i64 {
-    let of = |lanes: &[crate::compiled_instance::Lane]| {
-        lanes[0].duration
-            + lanes[compiled.chunks].duration
-            + 2 * lanes[0].hop.max(lanes[compiled.chunks].hop)
-    };
-    compiled.lanes.chunks_exact(compiled.width).map(of).max().unwrap_or(0)
+/// By stage, the way to the next one and back: F and B of the first chunk, and two hops.
+pub(crate) fn trips(compiled: &CompiledInstance) -> impl Iterator<Item = i64> {
+    compiled.lanes.chunks_exact(compiled.width).map(|lanes| {
+        let [down, up] = [&lanes[0], &lanes[compiled.chunks]];
+        down.duration + up.duration + 2 * down.hop.max(up.hop)
+    })
 }
