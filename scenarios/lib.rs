@@ -38,17 +38,24 @@ pub const MACHINES: Folder = folder!(
         "a100-80g",
         "a100-pcie",
         "a100-pcie-40g",
+        "a800",
         "h100",
         "h100-96g",
         "h200",
         "h800",
+        "h20",
         "gh200",
         "b200",
         "b300",
         "gb200",
         "gb300",
+        "l20",
+        "l40s",
+        "rtx-4090",
         "mi300x",
+        "mi325x",
         "mi355x",
+        "ascend-910b",
     ]
 );
 
@@ -237,6 +244,7 @@ mod tests {
                 "llama3-405b.toml",
                 "llama3-70b-lora.toml",
                 "llama3-70b.toml",
+                "llama3-8b-a800.toml",
                 "moe.toml",
                 "today-memory.csv",
             ];

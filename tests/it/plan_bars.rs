@@ -148,27 +148,41 @@ fn devices_nobody_measured_say_so_everywhere() {
 /// The cheapest plan is on devices of which nothing is measured: another one is to be taken, and it says why.
 #[test]
 fn the_plan_to_take_is_on_devices_that_were_measured() {
-    let cheap = fs::read_to_string("scenarios/machines/mi300x.toml").unwrap();
     let folder = TempDir::new().unwrap();
-    let machine = folder.path().join("cheap.toml");
-    fs::write(&machine, cheap.replace("on-demand = ", "on-demand = 0.01 # ")).unwrap();
-    let other = format!("[[cluster]]\nmachine = \"{}\"\ndevices = 16\n[noise]", machine.display());
-    let question = SMALL.replace("[noise]", &other);
-    let answer = json(&question);
-    let winner = &answer["plans"][usize::try_from(answer["winner"].as_u64().unwrap()).unwrap()];
-    assert_eq!(winner["machine"], "a100-80g");
-    let plans = answer["plans"].as_array().unwrap();
-    let least = plans.iter().map(|plan| number(plan, "dollars")).fold(f64::MAX, f64::min);
-    assert!(least < number(winner, "dollars"));
-    let path = folder.path().join("plan.toml");
-    fs::write(&path, question).unwrap();
-    let out = stdout(&command().arg("plan").arg(&path).output().unwrap());
-    let out = out.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(
-        out.contains("would be cheaper by its data sheet")
-            && out.contains("nothing is measured on it"),
-        "{out}"
-    );
+    for name in ["a800", "h20", "l20", "l40s", "rtx-4090", "mi300x", "mi325x", "ascend-910b"] {
+        let cheap = fs::read_to_string(format!("scenarios/machines/{name}.toml")).unwrap();
+        let machine = folder.path().join("cheap.toml");
+        fs::write(&machine, cheap.replace("on-demand = ", "on-demand = 0.01 # ")).unwrap();
+        let other =
+            format!("[[cluster]]\nmachine = \"{}\"\ndevices = 16\n[noise]", machine.display());
+        let question = SMALL.replace("[noise]", &other);
+        let answer = json(&question);
+        let winner = &answer["plans"][usize::try_from(answer["winner"].as_u64().unwrap()).unwrap()];
+        assert_eq!(winner["machine"], "a100-80g", "{name}");
+        let plans = answer["plans"].as_array().unwrap();
+        let least = plans.iter().map(|plan| number(plan, "dollars")).fold(f64::MAX, f64::min);
+        assert!(least < number(winner, "dollars"), "{name}");
+        let path = folder.path().join("plan.toml");
+        fs::write(&path, question).unwrap();
+        let out = stdout(&command().arg("plan").arg(&path).output().unwrap());
+        let out = out.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            out.contains("would be cheaper by its data sheet")
+                && out.contains("nothing is measured on it"),
+            "{name}: {out}"
+        );
+    }
+}
+
+/// FlagPerf's step of Llama 3 8B on eight A800, which no fit has seen, and what PyTorch held of a device.
+#[test]
+fn a_published_step_of_a_device_without_a_fit_is_met() {
+    let answer = json(&fs::read_to_string("scenarios/plan/llama3-8b-a800.toml").unwrap());
+    let plan = &answer["plans"][0];
+    let measured = 512.0 * 8192.0 / 8.0 / 3698.7;
+    let apart = number(plan, "step_ns") / 1e9 / measured - 1.0;
+    assert!((0.0..0.1).contains(&apart), "{apart}");
+    assert!(plan["error"].is_null() && plan["fits"] == true, "{plan}");
 }
 
 #[test]

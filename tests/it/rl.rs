@@ -257,13 +257,12 @@ fn odc_gains_in_a_step_what_its_updates_are_of_it() {
 /// median length fitted to the published update, for lengths are not published.
 #[test]
 fn steps_of_verl_are_of_the_published_size() {
-    let machine = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/rl/h20.toml");
     // Devices, median; then generation and step in seconds, as published.
     let rows =
         [(32, 1099, 357.41, 790.10), (64, 1052, 150.72, 365.28), (128, 1750, 177.85, 356.30)];
     let shares = rows.map(|(devices, median, generation, all)| {
         let answer = json(&format!(
-            "rl --model qwen2.5-7b --machine {machine} --devices {devices} --prompts 512 --responses 16 \
+            "rl --model qwen2.5-7b --machine h20 --devices {devices} --prompts 512 --responses 16 \
              --mini-batch 32 --sequence-parallel 4 --tensor 4 --engine-memory 0.8 --max-tokens 61440 \
              --log-prob-max-tokens 92160 --prompt-lengths lognormal:120:0.5:2048 \
              --response-lengths lognormal:{median}:0.9:28672 --steps 1 --json"
@@ -279,7 +278,7 @@ fn steps_of_verl_are_of_the_published_size() {
     }
     // The row with Megatron-LM (docs/advance/one_step_off.md): 119 s of log-probabilities beside 344 s of updates.
     let answer = json(&format!(
-        "rl --model qwen2.5-7b --machine {machine} --devices 16 --prompts 512 --responses 16 --mini-batch 32 \
+        "rl --model qwen2.5-7b --machine h20 --devices 16 --prompts 512 --responses 16 --mini-batch 32 \
          --strategy megatron --pipeline 2 --train-tensor 2 --tensor 2 --engine-memory 0.8 --recompute none \
          --prompt-lengths lognormal:120:0.5:2048 --response-lengths lognormal:792:0.9:8192 --steps 1 --json"
     ));
