@@ -16,6 +16,7 @@ mod overlapped;
 mod period;
 mod pipedream;
 mod pipeoffload;
+mod recomputed;
 mod run_ahead;
 mod seq1f1b;
 mod sharded;
@@ -38,7 +39,6 @@ pub use pipeoffload::{ROUND_TRIPS, in_turn as copied_in_turn};
 
 use crate::fault::Fault;
 use crate::problem::{Limit, Problem};
-use crate::recompute;
 use crate::schedule::Schedule;
 use crate::shape::Vocabulary::{OneBarrier, TwoBarriers};
 use crate::shape::{Placement, Vocabulary};
@@ -191,9 +191,8 @@ pub enum Choice {
     /// The number of microbatches that go through a chunk one after the other, from 1 to p, p by
     /// default ([`Problem::with_group`]).
     Group,
-    /// The number of microbatches of a group, 1 by default; how many chunks of a stage go to the
-    /// host ([`Problem::with_offload_chunks`]); and which part of their activations does
-    /// ([`Problem::with_offload_part`]).
+    /// The number of microbatches of a group, 1 by default; how many chunks of a stage go to the host
+    /// ([`Problem::with_offload_chunks`]); and which part of their activations does ([`Problem::with_offload_part`]).
     Offload,
     /// Into how many segments each microbatch is cut ([`Problem::with_segments`]).
     Segments {
@@ -217,8 +216,7 @@ impl Chunks {
 /// The version of the weights that a microbatch sees.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Semantics {
-    /// The weights after the last update: the pipeline is empty when weights are updated, or trains
-    /// as if it were.
+    /// The weights after the last update: the pipeline is empty when weights are updated, or trains as if it were.
     Synchronous,
     /// Older weights too: the pipeline never flushes, and has several versions of its weights. Its time
     /// per step is that of its steady state ([`SteadyState`](crate::SteadyState)).
@@ -397,7 +395,7 @@ impl Family {
             return Err(Fault::NotRecomputed { chunk });
         }
         match costs.has_recompute() {
-            true => recompute::schedule(self, problem, order),
+            true => recomputed::schedule(self, problem, order),
             false => order(problem),
         }
     }
