@@ -23,13 +23,12 @@ mod reference;
 mod segment_kernels;
 mod stale;
 mod target;
+mod transport;
 
 pub use cpu::backend::{CPU, Core, Cores, F32_TOLERANCE, ONE_CORE, links};
 pub use cpu::{Cpu, Real};
 pub use data::{Batch, Batches, DataError, Random, Text};
-pub use devices::{
-    About, CUDA, CUDA_TIMED, Clock, Devices, OpenError, Options, QUEUES, TIMED, Transport,
-};
+pub use devices::{About, CUDA, CUDA_TIMED, Clock, Devices, OpenError, Options, QUEUES, TIMED};
 pub use direct_ops::DirectOps;
 pub use execution::{
     Against, Check, Executed, Execution, ExecutionError, Joins, Seen, Task, Watched,
@@ -46,3 +45,4 @@ pub use reference::Reference;
 pub use segment_kernels::SegmentKernels;
 pub use stale::Stale;
 pub use target::{Cut, HostCopy, Target, TargetOptions, WithTarget};
+pub use transport::Transport;

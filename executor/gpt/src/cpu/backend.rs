@@ -5,9 +5,10 @@ use std::thread;
 use profile::{Element, LinkKind, Machine};
 
 use super::Cpu;
-use crate::devices::{About, Devices, Transport};
+use crate::devices::{About, Devices};
 use crate::execution::{Executed, Execution, ExecutionError, Joins};
 use crate::target::Target;
+use crate::transport::Transport;
 use runtime::DeviceError;
 
 /// The cores of this machine.

@@ -2,7 +2,8 @@
 
 use profile::Element;
 
-use super::{About, Transport};
+use super::About;
+use crate::transport::Transport;
 
 /// The variable for the number of hardware queues between the driver and a GPU, read when the
 /// driver starts.

@@ -2,7 +2,6 @@
 
 mod cuda;
 mod timed;
-mod transport;
 
 use std::fmt;
 
@@ -11,10 +10,10 @@ use runtime::{DeviceError, Overheads};
 use thiserror::Error;
 
 use crate::execution::{Executed, Execution, ExecutionError};
+use crate::transport::Transport;
 
 pub use cuda::{CUDA, CUDA_TIMED, QUEUES};
 pub use timed::{Clock, TIMED};
-pub use transport::Transport;
 
 /// The facts of a kind of device.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -25,13 +24,11 @@ pub struct About {
     pub alias: Option<&'static str>,
     /// The work of passes there, for the help of `debubble execute`.
     pub runs: &'static str,
-    /// The subject of measurements there, for the help of `debubble calibrate`; `None` where there
-    /// is nothing to time.
+    /// The subject of measurements there, for the help of `debubble calibrate`; `None` where there is nothing to time.
     pub is_timed: Option<&'static str>,
     /// The name in results of a device without its own name.
     pub title: &'static str,
-    /// The number formats that tensors may have, the default first; empty where nothing is
-    /// computed.
+    /// The number formats that tensors may have, the default first; empty where nothing is computed.
     pub elements: &'static [Element],
     /// How values may travel between processes, the default first.
     pub transports: &'static [Transport],
@@ -39,8 +36,7 @@ pub struct About {
     pub is_host: bool,
     /// Whether there are numbered units, which can be selected, partitioned and shared.
     pub has_units: bool,
-    /// An environment variable that its driver reads when the program starts, and its value for a
-    /// pipeline.
+    /// An environment variable that its driver reads when the program starts, and its value for a pipeline.
     pub variable: Option<(&'static str, &'static str)>,
 }
 

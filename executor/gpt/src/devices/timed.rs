@@ -1,7 +1,8 @@
 //! A device whose passes take their time and compute nothing.
 
-use super::{About, Devices, Transport};
+use super::{About, Devices};
 use crate::execution::{Executed, Execution, ExecutionError};
+use crate::transport::Transport;
 
 /// The name in results.
 const TITLE: &str = "timed device";

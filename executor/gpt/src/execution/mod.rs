@@ -13,9 +13,9 @@ use thiserror::Error;
 
 use crate::cpu::Cpu;
 use crate::data::Batches;
-use crate::devices::Transport;
 use crate::model::{BuildError, Gpt, Model, Recomputed, Training};
 use crate::ops::Ops;
+use crate::transport::Transport;
 use runtime::{
     DeviceError, Failure, Measured, Plan, Rendezvous, Timed, Trainer, join, run, run_until,
 };
@@ -27,8 +27,7 @@ pub use watched::{Seen, Watched};
 pub struct Execution {
     /// The order and the steps.
     pub plan: Plan,
-    /// The rendezvous with the processes of other stages; `None` if all stages are threads of this
-    /// one.
+    /// The rendezvous with the processes of other stages; `None` if all stages are threads of this one.
     pub rendezvous: Option<Rendezvous>,
     /// How values travel between processes.
     pub transport: Transport,
@@ -38,9 +37,8 @@ pub struct Execution {
     pub task: Option<Task>,
     /// Called with the number of each stage of this process, on its thread, before anything else.
     pub prepare: Arc<dyn Fn(usize) + Send + Sync>,
-    /// Whether the run is to end with the steps measured so far, polled every 50 ms while all
-    /// stages are threads of this process; `None` for a run without a stop, as in several
-    /// processes.
+    /// Whether the run is to end with the steps measured so far, polled every 50 ms while all stages are threads of
+    /// this process; `None` for a run without a stop, as in several processes.
     pub stopped: Option<Arc<dyn Fn() -> bool + Send + Sync>>,
 }
 
