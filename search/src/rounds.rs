@@ -1,5 +1,4 @@
-//! The plan of a search: which move each chain makes in each round, with how many steps and at which
-//! temperature.
+//! The plan of a search: which move each chain makes in each round, with how many steps and at which temperature.
 
 use crate::annealing::Cooling;
 use crate::compiled_instance::CompiledInstance;
@@ -8,8 +7,7 @@ use crate::side_by_side::{CHAINS, Turn};
 /// The number of times that the length of a round is doubled: the more rounds there are, the more
 /// kinds of [`Move`] start from the best order.
 const LONGEST: u32 = 4;
-/// Relative length of a round that restarts: its result decides how far the rounds after
-/// it get.
+/// Relative length of a round that restarts: its result decides how far the rounds after it get.
 const RESTARTING: u64 = 4;
 /// Relative length of a round of simulated annealing, which needs time to cool down.
 const COOLING: u64 = 4;
@@ -79,8 +77,7 @@ impl Rounds {
             1 => {
                 const TURN: &[Move] =
                     &[Restart, Anneal(Own), Restart, Anneal(Own), Anneal(Best), Anneal(Best)];
-                // Opening and turn take 29 times as many steps as a round of forward-backward
-                // improvement.
+                // Opening and turn take 29 times as many steps as a round of forward-backward improvement.
                 let first = large.min(total / (30 * CHAINS as u64));
                 (
                     &[

@@ -1,7 +1,6 @@
 //! Local search over the orders of the stages: a move shifts a pass within its stage, or splits a whole backward, or
-//! makes one whole. Its effect is
-//! first estimated from the times around it; if that looks good, the passes whose times change are
-//! timed again.
+//! makes one whole. Its effect is first estimated from the times around it; if that looks good, the passes whose times
+//! change are timed again.
 // Passes, slots and lanes are fewer than `MAX_PASSES`; rounding of times does not matter to a search.
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
@@ -31,8 +30,7 @@ pub(crate) struct Local<'a> {
     whole: Vec<bool>,
     /// The end of each pass.
     end: Vec<i64>,
-    /// The time from the start of each pass to the end of the schedule, along the longest chain of
-    /// passes.
+    /// The time from the start of each pass to the end of the schedule, along the longest chain of passes.
     rest: Vec<i64>,
     score: Score,
     /// Passes whose end has changed, and what it was before.
@@ -42,8 +40,7 @@ pub(crate) struct Local<'a> {
     changes: u32,
     /// By stage, the start of its first pass where the objective is the span, else 0.
     offset: Vec<i64>,
-    /// The slots whose pass starts when that of the slot before ends, along one of the longest
-    /// chains of passes.
+    /// The slots whose pass starts when that of the slot before ends, along one of the longest chains of passes.
     joints: Vec<u32>,
     /// Whether a slot is the first of its stage.
     first: Vec<bool>,
@@ -237,8 +234,7 @@ impl<'a> Local<'a> {
         self.account(change.low, change.high);
     }
 
-    /// Moves the pass in slot `from` to slot `to`, and a W in front of it where memory lacks;
-    /// `None` if it lacks still.
+    /// Moves the pass in slot `from` to slot `to`, and a W in front of it where memory lacks; `None` if it lacks still.
     pub(crate) fn apply(&mut self, from: usize, to: usize) -> Option<Change> {
         self.shift(from, to);
         let (low, high) = (from.min(to), from.max(to));
