@@ -1,33 +1,17 @@
-//! Workers, and which of them are dead.
+//! Which workers are dead.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::error::{FailureError, count};
+use crate::worker::Worker;
 
 /// The most pipelines.
 pub const MAX_PIPELINES: u64 = 4096;
 /// The most workers of all pipelines.
 pub const MAX_WORKERS: u64 = 1 << 16;
-
-/// A worker: the devices of one stage of one data-parallel pipeline.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Worker {
-    /// Its pipeline, from 0.
-    pub pipeline: u32,
-    /// Its stage, from 0.
-    pub stage: u32,
-}
-
-impl fmt::Display for Worker {
-    /// Prints `PIPELINE.STAGE`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.pipeline, self.stage)
-    }
-}
 
 /// The dead workers of data-parallel pipelines. Every stage has a live worker left.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -59,9 +43,8 @@ impl Dead {
         }
     }
 
-    /// `lost` workers drawn by chance from those of `pipelines` pipelines of `stages` stages, so that every stage
-    /// keeps one: the same for the same `seed` and number of the draw. None where no such set was found in a
-    /// thousand.
+    /// `lost` workers drawn by chance from those of `pipelines` pipelines of `stages` stages, so that every stage keeps
+    /// one: the same for the same `seed` and number of the draw. None where no such set was found in a thousand.
     #[must_use]
     pub fn drawn(pipelines: u64, stages: u64, lost: u64, seed: u64, draw: u64) -> Option<Self> {
         const TRIES: usize = 1_000;

@@ -5,7 +5,8 @@ use std::collections::BinaryHeap;
 
 use pipeline::Nanos;
 
-use crate::dead::{Dead, Worker};
+use crate::dead::Dead;
+use crate::worker::Worker;
 
 /// How the microbatches of dead workers are dealt to the live workers of their stage.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::dead::Worker;
+use crate::worker::Worker;
 
 /// Why a step with dead workers cannot be answered.
 #[derive(Clone, PartialEq, Debug, Error)]

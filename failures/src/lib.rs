@@ -37,14 +37,16 @@ mod period;
 mod pipelines;
 mod policy;
 mod step;
+mod worker;
 
 pub use bound::{Bound, bound};
-pub use dead::{Dead, MAX_PIPELINES, MAX_WORKERS, Worker};
+pub use dead::{Dead, MAX_PIPELINES, MAX_WORKERS};
 pub use deal::Deal;
 pub use error::FailureError;
 pub use pipelines::{MAX_PASSES, Pipelines};
 pub use policy::{Goodput, Policy, Rates, borne};
 pub use step::{Ran, Rerouting, Step};
+pub use worker::Worker;
 
 #[cfg(test)]
 mod monte_carlo;

@@ -5,9 +5,10 @@ use std::ops::Range;
 use pipeline::{Costs, Footprints, Kind, Nanos, Pass, Placement, Schedule, Shape, Value};
 use sim::graph::{Dependency, Graph, Group, Machine, NONE, Operation, Orders, signed};
 
-use crate::dead::{Dead, Worker};
+use crate::dead::Dead;
 use crate::deal::{Deal, Dealt};
 use crate::error::{FailureError, count};
+use crate::worker::Worker;
 
 /// The most passes of all pipelines together.
 pub const MAX_PASSES: u64 = 1 << 19;
@@ -25,8 +26,7 @@ pub struct Pipelines<'a> {
     pub pipelines: u64,
     /// How long a value takes to a worker of another pipeline; as a hop within a pipeline, unless given.
     pub peer_hop: Option<Nanos>,
-    /// The all-reduce of the gradients of a stage and its optimizer, behind the last pass of the stage on any
-    /// worker.
+    /// The all-reduce of the gradients of a stage and its optimizer, behind the last pass of the stage on any worker.
     pub optimizer: Nanos,
 }
 

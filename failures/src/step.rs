@@ -5,11 +5,12 @@ use search::{GraphFound, GraphSearch, Milestone};
 use sim::graph::{self, Goal, Graph, Orders, Times, UNLIMITED, signed};
 
 use crate::bound::{Bound, bound};
-use crate::dead::{Dead, Worker};
+use crate::dead::Dead;
 use crate::deal::Deal;
 use crate::error::FailureError;
 use crate::period::period;
 use crate::pipelines::{Pipelines, Rerouted};
+use crate::worker::Worker;
 
 /// Passes that are placed or timed in one search at effort 1, over all orders: so many, and more for each pass.
 const STEPS: u64 = 2_000_000;
