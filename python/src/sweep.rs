@@ -8,7 +8,7 @@ use numpy::IntoPyArray;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use question::keys::Keys;
-use question::sweep::columns::{ColumnKind, Columns};
+use question::sweep::columns::ColumnKind;
 use question::sweep::grid;
 use question::{Context, Diagnostic};
 
@@ -50,7 +50,7 @@ impl Grid {
             sweeps::warn(&inner, &grid)?;
             sweeps::check_answers(&inner, &grid).map_err(keywords::nowhere)?;
             inner.take_warnings().into_iter().for_each(|text| context.warn(text));
-            let header = String::from_utf8_lossy(&Columns::of(&grid).header()).into_owned();
+            let header = String::from_utf8_lossy(&grid.columns().header()).into_owned();
             let mut files = recorder.into_files();
             files.remove(keywords::unseen());
             Ok((grid.questions, header, files))

@@ -39,23 +39,21 @@ pub struct SweepAnswer {
     pub interrupted: bool,
 }
 
-/// Answers every question of `grid` in memory, on all threads. The bytes do not depend on how many
-/// there are.
+/// Answers every question of `grid` in memory, on all threads. The bytes do not depend on how many there are.
 pub fn sweep(context: &Context<'_>, grid: &Grid) -> Result<SweepAnswer, Diagnostic> {
     warn(context, grid)?;
     check_answers(context, grid)?;
     announce(context, grid)?;
     let (rows, done) = part(context, grid, 0..grid.questions);
-    let csv = [Columns::of(grid).header(), rows].concat();
+    let csv = [grid.columns().header(), rows].concat();
     Ok(SweepAnswer { csv, rows: done, interrupted: context.cut_short() })
 }
 
-/// The rows of `questions` without the header, and their number: all of them unless the sweep was
-/// stopped.
+/// The rows of `questions` without the header, and their number: all of them unless the sweep was stopped.
 pub fn part(context: &Context<'_>, grid: &Grid, questions: Range<u64>) -> (Vec<u8>, u64) {
     let work = context.host().begin(questions.end.saturating_sub(questions.start), "questions");
     let (mut csv, mut done) = (Vec::new(), 0);
-    in_rounds(context, grid, &Columns::of(grid), questions, |count, rows| {
+    in_rounds(context, grid, &grid.columns(), questions, |count, rows| {
         csv.extend(rows.concat());
         work.inc(count);
         done += count;
@@ -114,8 +112,7 @@ fn rows(
     blocks.collect()
 }
 
-/// Warns of keys without effect on the answers, judged by the first question and each value in its
-/// place.
+/// Warns of keys without effect on the answers, judged by the first question and each value in its place.
 pub fn warn(context: &Context<'_>, grid: &Grid) -> Result<(), Diagnostic> {
     let mut warnings = Warnings::default();
     for question in grid.samples(context)? {

@@ -6,7 +6,6 @@
 //! is some. A column is named like the path in what `debubble simulate --json` prints.
 
 use super::axis::Axis;
-use super::grid::Grid;
 use crate::keys::HardwareKeys;
 use crate::noise;
 
@@ -123,13 +122,12 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// The columns of `grid`.
-    pub fn of(grid: &Grid) -> Self {
-        let asynchronous = grid.is_asynchronous();
-        let noise = grid.asks(&noise::KEYS);
-        let replicas = grid.asks(&["replicas"]);
-        let hardware = grid.asks(HardwareKeys::NAMES);
-        let own: Vec<Option<String>> = grid.axes.iter().map(own_column).collect();
+    /// Those of a sweep over `axes`, in which `asks` says whether some question has one of the keys.
+    pub(super) fn of(axes: &[Axis], asynchronous: bool, asks: impl Fn(&[&str]) -> bool) -> Self {
+        let noise = asks(&noise::KEYS);
+        let replicas = asks(&["replicas"]);
+        let hardware = asks(HardwareKeys::NAMES);
+        let own: Vec<Option<String>> = axes.iter().map(own_column).collect();
         let mut names: Vec<String> = BEFORE.iter().map(|(name, _)| (*name).to_owned()).collect();
         names.extend(own.iter().flatten().cloned());
         let mut add = |all: &[Named]| names.extend(all.iter().map(|(name, _)| (*name).to_owned()));

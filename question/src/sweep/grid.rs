@@ -59,8 +59,7 @@ pub struct GridQuestion<'a> {
 }
 
 impl Grid {
-    /// Reads the scenario in `file`, with `flags` over it, and checks what can be checked before
-    /// anything runs.
+    /// Reads the scenario in `file`, with `flags` over it, and checks what can be checked before anything runs.
     pub fn read(context: &Context<'_>, file: &Path, flags: &Keys) -> Result<Self, Diagnostic> {
         let (mut scenario, axes) = Scenario::read_sweep(context, file)?;
         let axes = axes.unwrap_or_default();
@@ -174,6 +173,11 @@ impl Grid {
         self.parts.iter().map(|part| Ok(part.setting.keys.clone())).chain(of_axes)
     }
 
+    /// The columns of its rows.
+    pub fn columns(&self) -> Columns {
+        Columns::of(&self.axes, self.is_asynchronous(), |keys| self.asks(keys))
+    }
+
     /// Whether some question says one of `keys`.
     pub fn asks(&self, keys: &[&str]) -> bool {
         let given = |own: &Keys| own.given().chain(own.hardware.given()).any(|k| keys.contains(&k));
@@ -201,7 +205,7 @@ impl Grid {
     /// Over everything that an answer, or its row, depends on.
     fn checksum(&self, context: &Context<'_>) -> Result<u64, Diagnostic> {
         let mut text = String::from(env!("CARGO_PKG_VERSION"));
-        text.push_str(&String::from_utf8_lossy(&Columns::of(self).header()));
+        text.push_str(&String::from_utf8_lossy(&self.columns().header()));
         // Writing to a string cannot fail.
         for axis in &self.axes {
             let (first, last) = (axis.label(0), axis.label(axis.count() - 1));

@@ -9,7 +9,6 @@ use std::thread;
 use answer::sweep::in_rounds;
 use question::Context;
 use question::sweep::Checksum;
-use question::sweep::columns::Columns;
 use question::sweep::grid::Grid;
 use question::sweep::shard::{self, Identity, Shard};
 
@@ -42,7 +41,7 @@ pub(super) fn answer(
 ) -> Result<Answered, Error> {
     let range = shard.unwrap_or(WHOLE).range(grid.questions);
     let identity = Identity::of(grid, shard.unwrap_or(WHOLE)).to_string();
-    let columns = Columns::of(grid);
+    let columns = grid.columns();
     let header = columns.header();
     let mut journal = Journal::open(out, &identity)?;
     let total = range.end - range.start;

@@ -22,7 +22,7 @@ fn at_once(schedules: &str, axes: &str) -> (String, u64, usize) {
     let host: BTreeMap<PathBuf, Vec<u8>> = [(file.to_owned(), text.clone().into())].into();
     let context = Context::new(&host);
     let grid = Grid::read(&context, file, &Keys::default()).unwrap();
-    let columns = Columns::of(&grid);
+    let columns = grid.columns();
     let mut block = Block::new(&context, &grid, &columns);
     (0..grid.questions).for_each(|index| block.add(index));
     let in_lanes = block.gaps.len();
