@@ -12,6 +12,7 @@ use thiserror::Error;
 use crate::experts::Load;
 use crate::layer::PartTimes;
 use crate::memory::{self, StageMemory};
+use crate::memory_budget::Overflow;
 use crate::model::{Recompute, Transformer};
 use crate::setup::{Boundary, Setup, Unfit};
 use crate::times::Times;
@@ -30,18 +31,6 @@ pub enum Rejected {
     Memory(Overflow),
 }
 
-/// A stage that needs more than its device has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[error("stage {stage} needs {needs}, of {has}")]
-pub struct Overflow {
-    /// Which stage.
-    pub stage: usize,
-    /// The memory that it needs.
-    pub needs: Bytes,
-    /// The memory that its device has.
-    pub has: Bytes,
-}
-
 /// A set-up with its costs, before any order is made.
 #[derive(Clone, Debug)]
 pub struct Costed {
@@ -53,17 +42,14 @@ pub struct Costed {
     pub layers: Vec<u64>,
     /// Layers of multi-token prediction of each chunk in model order.
     pub mtp: Vec<u64>,
-    /// Time of the passes of each chunk, with the transfer of its output: a stage does nothing else
-    /// meanwhile.
+    /// Time of the passes of each chunk, with the transfer of its output: a stage does nothing else meanwhile.
     pub costs: Costs,
     /// The same without transfers, for an engine that runs them.
     pub apart: Costs,
-    /// The costs that a family sees when it orders by times: a transfer takes a fixed share of a
-    /// forward, and collectives take no time unless activations are copied to the host. So faster
-    /// links do not change the order.
+    /// The costs that a family sees when it orders by times: a transfer takes a fixed share of a forward, and
+    /// collectives take no time unless activations are copied to the host. So faster links do not change the order.
     pub ordering: Costs,
-    /// The memory limit that the order is made under, where the family takes one; `limits.rs`
-    /// chooses it.
+    /// The memory limit that the order is made under, where the family takes one; `limits.rs` chooses it.
     pub limit: Option<Limit>,
     /// Bytes that a device sends to the next stage for a microbatch.
     pub message: Bytes,
@@ -85,8 +71,7 @@ pub struct Costed {
     pub latency: Nanos,
     /// Time of the layers of each chunk for a microbatch, part by part, in seconds.
     pub parts: Vec<PartTimes>,
-    /// Send time of the output of a pass of each chunk: forward to the next chunk, backward to the one
-    /// before.
+    /// Send time of the output of a pass of each chunk: forward to the next chunk, backward to the one before.
     pub sends: Vec<[Nanos; 2]>,
     /// The passes of each chunk without its layers (embedding, head and loss), in seconds.
     pub ends: Vec<Times>,

@@ -73,7 +73,7 @@ mod space;
 mod split;
 mod times;
 
-pub use costed::{Costed, Overflow, Rejected};
+pub use costed::{Costed, Rejected};
 pub use documents::{DocumentSteps, Dynamic, GroupShare, document_steps, dynamic};
 pub use evaluate::Evaluation;
 pub use experts::{Capacity, Imbalance, Load, Popularity, Routing, RoutingError};
@@ -89,7 +89,7 @@ pub use machine::{
 pub use memory::{
     Activations, LayerParameters, Parameters, Share, StageMemory, footprint, resident,
 };
-pub use memory_budget::{MemoryBudget, Peaks};
+pub use memory_budget::{MemoryBudget, Overflow, Peaks};
 pub use model::{
     Adapter, Adapters, Attention, Biases, Experts, Ffn, Frozen, FrozenError, KindParameters,
     Latent, LayerCounts, LayerKind, Linear, MAX_KINDS, Mamba, Mixer, ModelError, Module, Modules,

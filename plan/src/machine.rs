@@ -4,11 +4,10 @@
 use pipeline::Bytes;
 use sim::cluster::Host;
 
-use crate::model::{Transformer, number};
+use crate::model::number;
 use crate::partition::Partition;
 use crate::precision::Precision;
 use crate::rates::Efficiency;
-use crate::setup::{Recipe, Setup};
 use crate::software::Tuning;
 use crate::times::Times;
 
@@ -21,8 +20,7 @@ pub struct Machine {
     pub device: Option<String>,
     /// Memory of a device, as frameworks see it.
     pub memory: Bytes,
-    /// The part of the memory that no framework can give out: the context of CUDA, buffers of NCCL,
-    /// and fragmentation.
+    /// The part of the memory that no framework can give out: the context of CUDA, buffers of NCCL, and fragmentation.
     pub reserve: Bytes,
     /// Peak rate of 16-bit matrix products, FLOP/s, without sparsity.
     pub peak: f64,
@@ -68,7 +66,7 @@ pub struct CalibratedRun {
     pub precision: Precision,
     /// Its software, where that was given.
     pub tuning: Option<Tuning>,
-    /// Its groups and the state that they shard, as [`Setup::groups`] has them.
+    /// Its groups and the state that they shard, as [`Setup::groups`](crate::Setup::groups) has them.
     pub groups: [u64; 5],
     /// Whether predictions of it are so far off that the model lacks something of the run: then it says nothing of the
     /// errors on other set-ups.
@@ -76,17 +74,6 @@ pub struct CalibratedRun {
 }
 
 impl CalibratedRun {
-    #[must_use]
-    pub fn new(model: &Transformer, recipe: &Recipe, setup: &Setup, is_unexplained: bool) -> Self {
-        Self {
-            is_unexplained,
-            parameters: model.parameters(),
-            precision: recipe.precision,
-            tuning: recipe.software.tuning,
-            groups: setup.groups(),
-        }
-    }
-
     /// Whether it is a run of a model of so many `parameters`, with these products and this software. Software that a run
     /// does not name is the user's own.
     #[must_use]
@@ -226,10 +213,9 @@ impl Machine {
 
     /// How many devices of a job of `devices` share fast links where it is spread over domains.
     ///
-    /// A node is taken whole. Of a domain of many nodes a job takes as many devices as divide it,
-    /// the same number of each: 64 of the 72 of a rack where its groups are powers of two, which is
-    /// how clusters of such racks are scheduled. Where no more than half of a domain divides it, its
-    /// domains are full but for the last.
+    /// A node is taken whole. Of a domain of many nodes a job takes as many devices as divide it, the same number of
+    /// each: 64 of the 72 of a rack where its groups are powers of two, which is how clusters of such racks are
+    /// scheduled. Where no more than half of a domain divides it, its domains are full but for the last.
     #[must_use]
     pub fn block(&self, devices: u64) -> u64 {
         if self.domain > self.node { fitting(devices, self.domain) } else { self.domain.max(1) }
@@ -249,10 +235,9 @@ impl Machine {
         members.saturating_mul(stride) <= self.domain
     }
 
-    /// Bytes per second of each member of a ring of `members` that lie `stride` devices apart: the
-    /// link's inside a domain. Over domains, the ring crosses with the NICs of all its members there;
-    /// where more rings do the same with several members each, they share what is left
-    /// ([`Efficiency::shared_ring`]).
+    /// Bytes per second of each member of a ring of `members` that lie `stride` devices apart: the link's inside a
+    /// domain. Over domains, the ring crosses with the NICs of all its members there; where more rings do the same with
+    /// several members each, they share what is left ([`Efficiency::shared_ring`]).
     #[must_use]
     pub fn ring(&self, members: u64, stride: u64) -> f64 {
         self.ring_of(self.efficiency.ring, members, stride)
@@ -275,8 +260,7 @@ impl Machine {
         inside.min(self.network * ring * number(here) * shared)
     }
 
-    /// Bytes per second of an all-reduce among the `members` of a tensor group, which are
-    /// neighbours.
+    /// Bytes per second of an all-reduce among the `members` of a tensor group, which are neighbours.
     #[must_use]
     pub fn tensor_ring(&self, members: u64) -> f64 {
         if self.is_inside(members, 1) {
@@ -298,8 +282,7 @@ impl Machine {
         self.network * self.efficiency.hop
     }
 
-    /// Time of a transfer of `bytes` between two stages, in seconds; over the network where it
-    /// leaves the domain.
+    /// Time of a transfer of `bytes` between two stages, in seconds; over the network where it leaves the domain.
     #[must_use]
     pub fn hop(&self, bytes: f64, leaves: bool) -> f64 {
         let rate = if leaves { self.hop_outside() } else { self.hop_inside() };
@@ -313,9 +296,8 @@ fn fitting(whole: u64, most: u64) -> u64 {
     (most / 2 + 1..=most).rev().find(divides).unwrap_or(most).max(1)
 }
 
-/// Time of an all-reduce of `bytes` over a ring of `members`, in seconds: 2 (n-1)/n of them pass
-/// each device (Thakur et al. 2005, *Optimization of Collective Communication Operations in
-/// MPICH*).
+/// Time of an all-reduce of `bytes` over a ring of `members`, in seconds: 2 (n-1)/n of them pass each device (Thakur et
+/// al. 2005, *Optimization of Collective Communication Operations in MPICH*).
 #[must_use]
 pub fn all_reduce(bytes: f64, members: u64, rate: f64, latency: f64) -> f64 {
     if members < 2 {

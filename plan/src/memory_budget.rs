@@ -1,13 +1,12 @@
 //! The part of a device's memory that a plan may use, and the odds that a device holds what is predicted.
 
 use pipeline::Bytes;
+use thiserror::Error;
 
-use crate::costed::Overflow;
 use crate::machine::Machine;
 use crate::model::number;
 
-/// The part of a device's memory that a plan may use, as [`StageMemory`](crate::StageMemory)
-/// predicts it.
+/// The part of a device's memory that a plan may use, as [`StageMemory`](crate::StageMemory) predicts it.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct MemoryBudget {
     /// Relative error of predicted memory, in either direction.
@@ -18,6 +17,18 @@ pub struct MemoryBudget {
     pub cap: Option<Bytes>,
     /// Whether predictions may reach what is as likely to fit as not.
     pub is_even: bool,
+}
+
+/// A stage that needs more than its device has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error("stage {stage} needs {needs}, of {has}")]
+pub struct Overflow {
+    /// Which stage.
+    pub stage: usize,
+    /// The memory that it needs.
+    pub needs: Bytes,
+    /// The memory that its device has.
+    pub has: Bytes,
 }
 
 /// The distribution of the logarithm of measured over predicted peaks, a normal one.

@@ -6,11 +6,12 @@ use pipeline::Nanos;
 use rayon::prelude::*;
 use sim::Replay;
 
-use crate::costed::{Overflow, Rejected};
+use crate::costed::Rejected;
 use crate::evaluate::Evaluation;
 use crate::finalist::{Finalist, FinalistError};
 use crate::inputs::Inputs;
 use crate::limits;
+use crate::memory_budget::Overflow;
 use crate::model::Recompute;
 use crate::offload::Offload;
 use crate::orders::Orders;

@@ -5,7 +5,7 @@ use search::Objective;
 use thiserror::Error;
 
 use crate::experts::Imbalance;
-use crate::machine::Machine;
+use crate::machine::{CalibratedRun, Machine};
 use crate::memory_budget::MemoryBudget;
 use crate::model::{Recompute, Transformer, number};
 use crate::offload::Offload;
@@ -95,14 +95,12 @@ pub enum Split {
     /// As [`Inputs::layout`](crate::Inputs::layout) says; as many to each where it says nothing.
     Layout,
     /// By search, together with the order or at other places than the balanced ones:
-    /// [`Costed::layers`](crate::Costed::layers) says how. Where
-    /// nothing has been searched yet, as [`Split::Balanced`].
+    /// [`Costed::layers`](crate::Costed::layers) says how. Where nothing has been searched yet, as [`Split::Balanced`].
     Searched,
 }
 
 impl Split {
-    /// Whether the layers of each chunk are given, by the question or by a search, rather than set by a
-    /// rule.
+    /// Whether the layers of each chunk are given, by the question or by a search, rather than set by a rule.
     #[must_use]
     pub const fn is_given(self) -> bool {
         matches!(self, Self::Layout | Self::Searched)
@@ -123,8 +121,7 @@ pub struct Setup {
     pub context: u64,
     /// Devices among the replicas that share the experts, e.
     pub expert: u64,
-    /// Devices that share each product of an expert; t by default in Megatron-LM
-    /// (`--expert-tensor-parallel-size`).
+    /// Devices that share each product of an expert; t by default in Megatron-LM (`--expert-tensor-parallel-size`).
     pub expert_tensor: u64,
     /// The state that replicas shard.
     pub zero: Zero,
@@ -139,9 +136,8 @@ pub struct Setup {
     pub chunks: u64,
     /// The schedule.
     pub family: Family,
-    /// Whether the order of passes is searched for this set-up, in place of that of the family: then
-    /// the family is one of split backwards that sets the placement of chunks
-    /// ([`Setup::with_order_searched`]).
+    /// Whether the order of passes is searched for this set-up, in place of that of the family: then the family is one
+    /// of split backwards that sets the placement of chunks ([`Setup::with_order_searched`]).
     pub searched: bool,
     /// Which activations are recomputed.
     pub recompute: Recompute,
@@ -184,6 +180,23 @@ impl Setup {
         [self.tensor, self.pipeline, self.context, self.expert, self.zero.stage() as u64]
     }
 
+    /// This as a run of `model` by which a machine is calibrated.
+    #[must_use]
+    pub fn calibrated_run(
+        &self,
+        model: &Transformer,
+        recipe: &Recipe,
+        is_unexplained: bool,
+    ) -> CalibratedRun {
+        CalibratedRun {
+            is_unexplained,
+            parameters: model.parameters(),
+            precision: recipe.precision,
+            tuning: recipe.software.tuning,
+            groups: self.groups(),
+        }
+    }
+
     /// Whether the schedule copies activations to the host.
     #[must_use]
     pub fn copies(&self) -> bool {
@@ -207,8 +220,7 @@ impl Setup {
         }
     }
 
-    /// The same with a searched order of `chunks` chunks per stage, placed by
-    /// [`Setup::placed_by_chunks`].
+    /// The same with a searched order of `chunks` chunks per stage, placed by [`Setup::placed_by_chunks`].
     #[must_use]
     pub fn with_order_searched(self, chunks: u64) -> Self {
         let family = Self::placed_by_chunks(chunks);
@@ -217,8 +229,7 @@ impl Setup {
         Self { family, chunks, searched: true, vocabulary_parallel: shared, ..self }
     }
 
-    /// Whether this and `other` divide devices, microbatches and state alike, with any schedules and
-    /// software.
+    /// Whether this and `other` divide devices, microbatches and state alike, with any schedules and software.
     #[must_use]
     pub fn divides_as(&self, other: &Self) -> bool {
         let Self { family, searched, chunks, options, .. } = *other;
@@ -278,8 +289,7 @@ pub struct Recipe {
     /// Sequences of a step over all replicas, B.
     pub batch: u64,
     pub gradient_bytes: u64,
-    /// Bytes per parameter of the optimizer's state: 12 for Adam, with fp32 weights and two
-    /// moments.
+    /// Bytes per parameter of the optimizer's state: 12 for Adam, with fp32 weights and two moments.
     pub optimizer_bytes: u64,
     /// Bytes of a weight of a layer as products read it: 2 in 16 bits; in 8 bits 1, and 1 more where a
     /// transposed copy is kept, as Hopper's products need it. Embeddings and head stay in 16 bits.
@@ -300,8 +310,7 @@ pub struct Recipe {
     /// Whether gradients are reduced while the last microbatch's backward runs.
     pub overlap_gradients: bool,
     /// Whether parameters are gathered while forwards of other chunks run; with
-    /// [`overlap_gradients`](Self::overlap_gradients), each chunk exchanges its own beside the passes
-    /// of other chunks.
+    /// [`overlap_gradients`](Self::overlap_gradients), each chunk exchanges its own beside the passes of other chunks.
     pub overlap_parameters: bool,
     /// How the loss is computed.
     pub loss: Loss,
@@ -402,8 +411,7 @@ pub enum Unfit {
     /// Copies to the host that take longer than the passes beside them, in a search.
     #[error("copies to the host take longer than passes")]
     Exposed,
-    /// A set-up that both recomputes activations and copies to the host, in a search that has set-ups
-    /// without copies.
+    /// A set-up that both recomputes activations and copies to the host, in a search that has set-ups without copies.
     #[error("offload: not needed, activations are recomputed")]
     Needless,
     /// More passes than are simulated for a plan.

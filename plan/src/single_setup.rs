@@ -3,12 +3,12 @@
 use pipeline::Bytes;
 use sim::Replay;
 
-use crate::costed::{Costed, Overflow, Rejected, fits};
+use crate::costed::{Costed, Rejected, fits};
 use crate::finalist::{Finalist, FinalistError};
 use crate::inputs::Inputs;
 use crate::machine::Machine;
 use crate::memory::StageMemory;
-use crate::memory_budget::MemoryBudget;
+use crate::memory_budget::{MemoryBudget, Overflow};
 use crate::orders::Orders;
 use crate::setup::{Setup, Split};
 

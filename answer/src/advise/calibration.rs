@@ -89,7 +89,7 @@ pub(super) fn calibrated(
     let mut own = with_factors(question, &factors);
     let setup = step.setup(&own.clusters[0])?;
     let is_unknown = accuracy::error(predicted, measured.step).abs() > UNKNOWN;
-    let run = CalibratedRun::new(&own.model, &own.recipe, &setup, is_unknown);
+    let run = setup.calibrated_run(&own.model, &own.recipe, is_unknown);
     for (machine, _) in own.clusters.iter_mut().flat_map(|cluster| &mut cluster.parts) {
         *machine = machine.clone().calibrated_by(vec![run.clone()]);
     }

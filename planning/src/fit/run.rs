@@ -49,7 +49,7 @@ impl Run {
     /// The set-up as a machine has it that is calibrated by it.
     #[must_use]
     pub fn calibrated(&self, is_unexplained: bool) -> CalibratedRun {
-        CalibratedRun::new(&self.model, &self.recipe, &self.setup, is_unexplained)
+        self.setup.calibrated_run(&self.model, &self.recipe, is_unexplained)
     }
 
     /// The inputs of the planner for this run on `cluster`.
