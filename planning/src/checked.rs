@@ -11,9 +11,8 @@ use crate::framework::Framework;
 use crate::lengths::Packed;
 use crate::network::Network;
 use crate::reader::wrong;
-use crate::search::Search;
+use crate::search::{Open, Search};
 use crate::setup::Asked;
-use crate::software::Open;
 
 /// A question, whole and checked.
 #[derive(Clone)]

@@ -55,6 +55,7 @@ mod sizes;
 mod software;
 mod streams;
 mod training;
+mod tried;
 
 use std::path::Path;
 
@@ -67,7 +68,7 @@ pub use self::checked::Question;
 pub use self::clusters::Paid;
 pub use self::document::{
     ClusterDocument, Document, LengthsDocument, ModelDocument, NoiseDocument, PartDocument,
-    SearchDocument, TrainingDocument,
+    SearchDocument, SetupDocument, SizesDocument, TrainingDocument,
 };
 pub use self::flags::PlanFlags;
 pub use self::framework::Framework;
@@ -75,8 +76,6 @@ pub use self::lengths::Packed;
 pub use self::memory_error::MemoryError;
 use self::reader::Reader;
 pub use self::search::default_schedules;
-pub use self::setup::SetupDocument;
-pub use self::sizes::SizesDocument;
 pub use self::software::SoftwareKey;
 pub use self::training::RESERVED;
 

@@ -2,12 +2,12 @@
 
 use pipeline::{Choice, Family, LayerLayout, Placement, Semantics};
 use plan::{
-    Attention, Cluster, Machine, Options, Recompute, Setup, Space, Split, Transformer, Zero,
+    Attention, Cluster, Graphs, Machine, Offload, Options, Recompute, Setup, Space, Split,
+    Transformer, Tuning, Zero,
 };
 use question::diagnostic::Diagnostic;
 use question::source::SEARCHED;
 
-use crate::checked::Question;
 use crate::clusters::MAX_DEVICES;
 use crate::framework::Framework;
 use crate::reader::Reader;
@@ -31,23 +31,50 @@ const TENSOR_IN_DOMAIN: u64 = 8;
 /// The most stages that are tried by default.
 const MAX_STAGES: u64 = 128;
 
+/// The values of `software`, and whether keys that are left out are searched.
+const VALUES: [(&str, bool); 2] = [("all", true), ("as given", false)];
+
 /// The table `[search]`. Where it has no groups, they follow from each cluster.
 #[derive(Clone)]
 pub(crate) struct Search {
     tensor: Option<Vec<u64>>,
     pipeline: Option<Vec<u64>>,
     /// The layers of each chunk, if they are given.
-    layout: Option<LayerLayout>,
+    pub(crate) layout: Option<LayerLayout>,
     /// Whether orders are searched for the best set-ups.
-    searched: bool,
+    pub(crate) searched: bool,
     /// Whether published schedules are tried.
-    published: bool,
+    pub(crate) published: bool,
     /// Whether layers are dealt together with orders that are searched.
-    deals: bool,
+    pub(crate) deals: bool,
     /// Context groups of which each device has half of [`WHOLE_SEQUENCE`], unless the question names groups.
     halves: Option<u64>,
     /// All else, which no cluster changes.
     rest: Space,
+}
+
+/// The keys of software that a question leaves out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Open {
+    graphs: bool,
+    dispatcher: bool,
+    overlap_experts: bool,
+    overlap_tensor: bool,
+    pub(crate) recompute: bool,
+    pub(crate) offload: bool,
+}
+
+impl Open {
+    /// `options`, with those that are not open switched off.
+    pub(crate) fn of(self, options: Options) -> Options {
+        Options {
+            graphs: if self.graphs { options.graphs } else { Graphs::None },
+            sends_once: self.dispatcher && options.sends_once,
+            overlap_experts: self.overlap_experts && options.overlap_experts,
+            overlap_tensor: self.overlap_tensor && options.overlap_tensor,
+            offload: if self.offload { options.offload } else { Offload::NONE },
+        }
+    }
 }
 
 /// The schedules of a search.
@@ -59,7 +86,12 @@ struct Schedules {
 
 impl Search {
     /// The values that are tried on `cluster`, with `modules` as a further choice of recomputation.
-    fn space(&self, model: &Transformer, cluster: &Cluster, modules: Option<Recompute>) -> Space {
+    pub(crate) fn space(
+        &self,
+        model: &Transformer,
+        cluster: &Cluster,
+        modules: Option<Recompute>,
+    ) -> Space {
         let group = |kind: &Machine| kind.node.max(kind.domain.min(TENSOR_IN_DOMAIN));
         let node = cluster.parts.iter().map(|(kind, _)| group(kind)).max().unwrap_or(1);
         let devices = cluster.devices();
@@ -82,7 +114,7 @@ impl Search {
 
     /// The part of `space` that is tried with context groups of [`Search::halves`], which free memory: what trainers run
     /// and holds least.
-    fn in_halves(&self, space: &Space) -> Option<Space> {
+    pub(crate) fn in_halves(&self, space: &Space) -> Option<Space> {
         let runs = |family: &Family| matches!(family, Family::OneFOneB | Family::Interleaved);
         Some(Space {
             context: vec![self.halves?],
@@ -94,69 +126,11 @@ impl Search {
     }
 
     /// Whether `setup` has the chunks of the layout, if there is one.
-    fn has_chunks(&self, setup: &Setup) -> bool {
+    pub(crate) fn has_chunks(&self, setup: &Setup) -> bool {
         let is_mirrored = setup.family.about().placement == Placement::Mirrored;
         self.layout.as_ref().is_none_or(|layout| {
             layout.chunks_per_stage(setup.pipeline) == Ok(setup.chunks) && !is_mirrored
         })
-    }
-}
-
-impl Question {
-    /// The set-ups that are tried on `cluster`: the one that is asked for, or those of the search that the
-    /// framework runs; `None` if there are too many.
-    pub fn setups(&self, cluster: &Cluster) -> Option<Vec<Setup>> {
-        if let Some(asked) = &self.asked {
-            return Some(vec![asked.on(cluster)]);
-        }
-        let space = self.search.space(&self.model, cluster, self.modules(cluster));
-        let mut setups = space.setups(cluster)?;
-        setups.extend(
-            self.search.in_halves(&space).and_then(|own| own.setups(cluster)).into_iter().flatten(),
-        );
-        let runs = |setup: &Setup| self.framework.runs(setup, &self.recipe);
-        setups.retain(|setup| runs(setup) && self.search.has_chunks(setup));
-        for setup in &mut setups {
-            *setup = self.with_software(*setup, cluster);
-        }
-        Some(setups)
-    }
-
-    /// The layers of each chunk, if they are given.
-    #[must_use]
-    pub const fn layout(&self) -> Option<&LayerLayout> {
-        match &self.asked {
-            Some(asked) => asked.layout.as_ref(),
-            None => self.search.layout.as_ref(),
-        }
-    }
-
-    /// `setup` on `cluster` with the software that a search turns on for it, if an order may be searched for it.
-    #[must_use]
-    pub fn with_order_searched(&self, setup: Setup, cluster: &Cluster) -> Option<Setup> {
-        let plain = Setup { options: Options::default(), ..setup };
-        let may = self.asked.is_none() && self.search.searched;
-        let may = may && self.framework.runs(&plain, &self.recipe);
-        let may = may && self.search.has_chunks(&plain);
-        may.then(|| self.with_software(plain, cluster))
-    }
-
-    /// Whether set-ups with published schedules are plans: always, unless orders are to be searched alone.
-    #[must_use]
-    pub const fn has_published(&self) -> bool {
-        self.search.published
-    }
-
-    /// Whether layers are dealt together with orders that are searched: unless the question says how they are.
-    #[must_use]
-    pub const fn deals_layers(&self) -> bool {
-        self.search.deals
-    }
-
-    /// Whether one set-up is asked for, to be answered whether it fits or not.
-    #[must_use]
-    pub const fn is_of_one(&self) -> bool {
-        self.asked.is_some()
     }
 }
 
@@ -184,6 +158,37 @@ impl Reader<'_> {
             let message = format!("framework is `{name}`: write megatron, torchtitan or any");
             self.wrong("framework", message)
         })
+    }
+
+    /// Whether software is searched, and the keys that the question leaves out.
+    pub(crate) fn open(&self, tuning: Option<Tuning>) -> Result<(bool, Open), Diagnostic> {
+        let given = &self.document.search.software;
+        let searched = match given.as_deref() {
+            // Megatron-LM's defaults have none of it.
+            None => tuning != Some(Tuning::Stock),
+            Some(name) => {
+                let known = VALUES.into_iter().find(|(value, _)| *value == name);
+                let (_, searched) = known.ok_or_else(|| {
+                    let brief: String = name.chars().take(40).collect();
+                    let message = format!("software is `{brief}`: write all or as given");
+                    self.wrong("search.software", message)
+                })?;
+                searched
+            }
+        };
+        let training = &self.document.training;
+        let streams = training.two_streams.unwrap_or(false);
+        let open = Open {
+            graphs: training.cuda_graphs.is_none(),
+            dispatcher: training.dispatcher.is_none(),
+            overlap_experts: training.overlap_experts.is_none() && !streams,
+            overlap_tensor: training.overlap_tensor.is_none(),
+            recompute: self.document.search.recompute.is_none(),
+            // Megatron-LM combines no graph of a whole step with copies.
+            offload: training.offload.is_none()
+                && training.cuda_graphs.as_deref() != Some(Graphs::Full.name()),
+        };
+        Ok((searched && self.document.setup.is_none(), open))
     }
 
     pub(crate) fn search(
@@ -227,8 +232,7 @@ impl Reader<'_> {
         })
     }
 
-    /// How layers are dealt before orders are made, and whether they are dealt together with those that are
-    /// searched.
+    /// How layers are dealt before orders are made, and whether they are dealt together with those that are searched.
     fn splits(&self) -> Result<(Vec<Split>, bool), Diagnostic> {
         let search = &self.document.search;
         let mut all =

@@ -6,21 +6,14 @@
 use pipeline::Family;
 use plan::{
     Cluster, Graphs, Module, Modules, Offload, Offloaded, Options, Recipe, Recompute, Setup,
-    Software, Transformer, Tuning, Zero,
+    Software, Transformer, Zero,
 };
-use question::diagnostic::Diagnostic;
-
 use sim::cluster::Host;
 
 use crate::checked::Question;
 use crate::framework::Framework;
-use crate::reader::Reader;
 
-/// The values of `software`, and whether keys that are left out are searched.
-const VALUES: [(&str, bool); 2] = [("all", true), ("as given", false)];
-
-/// The activations that a search copies to the host: of the lists that were compared on GB200, this one is the
-/// fastest.
+/// The activations that a search copies to the host: of the lists that were compared on GB200, this one is the fastest.
 const OFFLOADED: [Offloaded; 2] = [Offloaded::CoreAttention, Offloaded::QkvLinear];
 /// The least rate of the host link of a device over which a search copies, in bytes per second: between PCI Express 5
 /// and NVLink-C2C. Over a slower one copies meet data, checkpoints and the network, and no list gained on H100 and
@@ -28,30 +21,6 @@ const OFFLOADED: [Offloaded; 2] = [Offloaded::CoreAttention, Offloaded::QkvLinea
 const FAST_HOST_LINK: f64 = 1e11;
 /// [`OFFLOADED`] as TOML writes it.
 const OFFLOAD: &str = "[\"core_attn\", \"qkv_linear\"]";
-
-/// The keys of software that a question leaves out.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Open {
-    graphs: bool,
-    dispatcher: bool,
-    overlap_experts: bool,
-    overlap_tensor: bool,
-    recompute: bool,
-    offload: bool,
-}
-
-impl Open {
-    /// `options`, with those that are not open switched off.
-    fn of(self, options: Options) -> Options {
-        Options {
-            graphs: if self.graphs { options.graphs } else { Graphs::None },
-            sends_once: self.dispatcher && options.sends_once,
-            overlap_experts: self.overlap_experts && options.overlap_experts,
-            overlap_tensor: self.overlap_tensor && options.overlap_tensor,
-            offload: if self.offload { options.offload } else { Offload::NONE },
-        }
-    }
-}
 
 /// A key of `[training]` with a value that a search found or a lever tries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -207,8 +176,7 @@ impl Question {
         framework.options(setup, &self.model)
     }
 
-    /// The keys of software that the question leaves out, each with the value that a search would give it on
-    /// `cluster`;
+    /// The keys of software that the question leaves out, each with the value that a search would give it on `cluster`;
     /// none where constants of software are not known of its machines, or where a search has them already.
     #[must_use]
     pub fn open_software(&self, cluster: &Cluster) -> Vec<SoftwareKey> {
@@ -259,37 +227,4 @@ impl Question {
 fn dispatcher_on(cluster: &Cluster) -> &'static str {
     let beyond = cluster.parts.iter().any(|(machine, _)| machine.domain > machine.node);
     if beyond { "hybridep" } else { "deepep" }
-}
-
-impl Reader<'_> {
-    /// Whether software is searched, and the keys that the question leaves out.
-    pub(crate) fn open(&self, tuning: Option<Tuning>) -> Result<(bool, Open), Diagnostic> {
-        let given = &self.document.search.software;
-        let searched = match given.as_deref() {
-            // Megatron-LM's defaults have none of it.
-            None => tuning != Some(Tuning::Stock),
-            Some(name) => {
-                let known = VALUES.into_iter().find(|(value, _)| *value == name);
-                let (_, searched) = known.ok_or_else(|| {
-                    let brief: String = name.chars().take(40).collect();
-                    let message = format!("software is `{brief}`: write all or as given");
-                    self.wrong("search.software", message)
-                })?;
-                searched
-            }
-        };
-        let training = &self.document.training;
-        let streams = training.two_streams.unwrap_or(false);
-        let open = Open {
-            graphs: training.cuda_graphs.is_none(),
-            dispatcher: training.dispatcher.is_none(),
-            overlap_experts: training.overlap_experts.is_none() && !streams,
-            overlap_tensor: training.overlap_tensor.is_none(),
-            recompute: self.document.search.recompute.is_none(),
-            // Megatron-LM combines no graph of a whole step with copies.
-            offload: training.offload.is_none()
-                && training.cuda_graphs.as_deref() != Some(Graphs::Full.name()),
-        };
-        Ok((searched && self.document.setup.is_none(), open))
-    }
 }

@@ -7,8 +7,8 @@ use question::diagnostic::Diagnostic;
 use question::source::SEARCHED;
 use question::values::segments::ContentionKey;
 
+use crate::document::SetupDocument;
 use crate::reader::Reader;
-use crate::setup::SetupDocument;
 
 /// Families whose passes meet in pairs of a forward and a backward.
 const PAIRED: [Family; 4] =

@@ -4,7 +4,7 @@ use plan::Experts;
 use question::diagnostic::Diagnostic;
 use serde_json::Value;
 
-use super::{Config, families};
+use super::Config;
 
 /// The key of the width of an MLP.
 const MLP: &str = "intermediate_size";
@@ -157,8 +157,7 @@ impl Config<'_> {
         let says = |names: &[&str]| names.iter().any(|name| self.has(name));
         let is_none = |name: &&str| !self.has(name) || self.keys[*name].as_u64() == Some(0);
         let width = if says(WIDTHS) { WIDTHS } else { &[MLP] };
-        let is_planned = families::unplanned(self.model_type).is_none();
-        (is_planned && !COUNTS.iter().all(is_none)).then_some(ExpertKeys { width, ..NAMED_EXPERTS })
+        (!COUNTS.iter().all(is_none)).then_some(ExpertKeys { width, ..NAMED_EXPERTS })
     }
 
     pub(super) fn experts(&self, keys: &ExpertKeys) -> Result<Experts, Diagnostic> {

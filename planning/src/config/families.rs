@@ -408,9 +408,9 @@ pub(super) fn family(model_type: &str) -> Option<&'static Family> {
     FAMILIES.iter().find(|family| family.name.eq_ignore_ascii_case(model_type))
 }
 
-/// How a model of unknown kind is read: built like Llama, with `experts` where it has any.
-pub(super) fn like_llama(experts: Option<ExpertKeys>) -> Family {
-    match experts {
+/// How a `model_type` of unknown kind is read: built like Llama, with `experts` where it has any that are planned.
+pub(super) fn like_llama(model_type: &str, experts: Option<ExpertKeys>) -> Family {
+    match experts.filter(|_| unplanned(model_type).is_none()) {
         None => LIKE_LLAMA,
         Some(_) => Family {
             experts,
@@ -435,8 +435,7 @@ pub(super) fn families() -> String {
     format!("{}, {}, {HYBRID} and gpt2", names.join(", "), MAMBA.join(", "))
 }
 
-/// Kinds of models whose layers are not those of a plan, and why: taking keys out of their config
-/// does not change that.
+/// Kinds of models whose layers are not those of a plan, and why: taking keys out of their config does not change that.
 const UNPLANNED: &[(&str, &str)] = &[
     ("deepseek_v32 glm_moe_dsa", "sparse attention by an index"),
     ("kimi_linear minimax", "linear attention of a kind of its own"),

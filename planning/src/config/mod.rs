@@ -174,9 +174,11 @@ impl Config<'_> {
                 self.beside_mamba(taken, attention)?
             }
             (_, Some(family)) => self.known(family, taken, attention)?,
-            (_, None) => {
-                self.known(&families::like_llama(self.named_experts()), taken, attention)?
-            }
+            (_, None) => self.known(
+                &families::like_llama(self.model_type, self.named_experts()),
+                taken,
+                attention,
+            )?,
         };
         if sequence.is_none() {
             assumed.push(format!("`sequence` is not given: samples have {taken} tokens"));

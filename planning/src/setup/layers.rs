@@ -4,8 +4,9 @@ use pipeline::{Family, LayerLayout, Placement};
 use plan::Transformer;
 use question::diagnostic::Diagnostic;
 
-use super::{SetupDocument, key};
+use super::key;
 use crate::Reader;
+use crate::document::SetupDocument;
 
 impl Reader<'_> {
     /// The layers of each chunk: of a layout, or of an uneven first or last stage.

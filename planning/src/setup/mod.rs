@@ -1,6 +1,5 @@
 //! `[setup]`: the one set-up that is asked for.
 
-mod document;
 mod layers;
 mod unfit;
 
@@ -9,8 +8,8 @@ use plan::{Cluster, Inputs, Options, Recipe, Recompute, Reshard, Setup, Split, T
 use question::diagnostic::Diagnostic;
 use question::source::SEARCHED;
 
-pub use self::document::SetupDocument;
 use crate::clusters::MAX_DEVICES;
+use crate::document::SetupDocument;
 use crate::framework::Framework;
 use crate::reader::Reader;
 

@@ -4,7 +4,7 @@ use plan::{Ffn, LayerKind, Mixer};
 use question::diagnostic::Diagnostic;
 use question::quote;
 
-use super::SizesDocument;
+use crate::document::SizesDocument;
 use crate::reader::Reader;
 
 /// The most layers of which kinds are made: a model with more is refused by its sizes.

@@ -1,6 +1,5 @@
 //! A model from the table `[model]`: which keys go together, and what follows where one is left out.
 
-mod document;
 mod layers;
 
 use plan::{
@@ -8,7 +7,7 @@ use plan::{
 };
 use question::diagnostic::Diagnostic;
 
-pub use self::document::SizesDocument;
+use crate::document::SizesDocument;
 use crate::reader::Reader;
 
 /// The default width of convolutions.

@@ -1,5 +1,8 @@
 //! The tables of a question, as they are written.
 
+mod setup;
+mod sizes;
+
 use std::fmt;
 use std::path::PathBuf;
 
@@ -14,8 +17,8 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use crate::setup::SetupDocument;
-use crate::sizes::SizesDocument;
+pub use self::setup::SetupDocument;
+pub use self::sizes::SizesDocument;
 
 /// A question for the planner, as `PLAN.toml` writes it: typed, but not yet checked.
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
