@@ -28,7 +28,7 @@ pub(super) fn question(
 ) -> Result<Imported, Wrong> {
     arguments.are_of(&MEGATRON);
     let mut notes = Notes::new();
-    let mut model = model::sizes(arguments, given, base, &mut notes)?;
+    let mut model = base::sizes(arguments, given, base, &mut notes)?;
     let sequence =
         arguments.whole("seq-length")?.ok_or_else(|| missing(arguments, "seq-length"))?;
     let setup = setup::setup(arguments, &model, &mut notes)?;

@@ -2,12 +2,29 @@
 
 use super::super::arguments::{Arguments, Wrong};
 use super::super::table::{MEGATRON, Row};
-use super::model::{layers_of_experts, letters_of, vocabulary};
-use super::{Given, Notes};
+use super::model::{self, layers_of_experts, letters_of, vocabulary};
+use super::{Given, Notes, missing};
 use planning::SizesDocument;
 
+/// The sizes that `arguments` say: those of the `known` model, altered, or all of them.
+pub(super) fn sizes(
+    arguments: &Arguments,
+    given: &Given,
+    known: Option<SizesDocument>,
+    notes: &mut Notes,
+) -> Result<SizesDocument, Wrong> {
+    match (arguments.whole("hidden-size")?, known) {
+        (None, Some(known)) => altered(arguments, given, known, notes),
+        (hidden, _) => {
+            unplanned(arguments)?;
+            let hidden = hidden.ok_or_else(|| missing(arguments, "hidden-size"))?;
+            model::sizes(arguments, given, hidden, notes)
+        }
+    }
+}
+
 /// The key of `arguments` in a configuration that makes layers which a plan does not know.
-pub(super) fn unplanned(arguments: &Arguments) -> Result<(), Wrong> {
+fn unplanned(arguments: &Arguments) -> Result<(), Wrong> {
     let variant = arguments.text("experimental-attention-variant")?;
     let is_other = variant.is_some_and(|name| !matches!(name.as_str(), "gdn" | "gated_delta_net"));
     let is_hybrid = arguments.has("hybrid-layer-pattern");
@@ -25,7 +42,7 @@ pub(super) fn unplanned(arguments: &Arguments) -> Result<(), Wrong> {
 }
 
 /// The sizes of `base` with those that `arguments` set.
-pub(super) fn altered(
+fn altered(
     arguments: &Arguments,
     given: &Given,
     base: SizesDocument,

@@ -2,24 +2,17 @@
 
 use super::super::arguments::{Arguments, Wrong};
 use super::super::models;
-use super::{Given, Notes, base, missing};
+use super::{Given, Notes, missing};
 use planning::SizesDocument;
 
-/// The sizes that `arguments` say.
+/// The sizes that `arguments` say of a model `hidden` wide.
 pub(super) fn sizes(
     arguments: &Arguments,
     given: &Given,
-    known: Option<SizesDocument>,
+    hidden: u64,
     notes: &mut Notes,
 ) -> Result<SizesDocument, Wrong> {
     let lacks = |name: &str| missing(arguments, name);
-    let hidden = match (arguments.whole("hidden-size")?, known) {
-        (None, Some(known)) => return base::altered(arguments, given, known, notes),
-        (hidden, _) => {
-            base::unplanned(arguments)?;
-            hidden.ok_or_else(|| lacks("hidden-size"))?
-        }
-    };
     let heads =
         arguments.whole("num-attention-heads")?.ok_or_else(|| lacks("num-attention-heads"))?;
     let pattern =
