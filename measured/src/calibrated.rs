@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 
 use super::accuracy;
 use super::rows;
-use super::today::Pair;
 
 /// The recorded errors: the study behind them takes longer than a plan.
 const RECORD: (&str, &str) =
@@ -69,6 +68,23 @@ impl Change {
             cluster.parts.iter().map(|(machine, _)| of_machine(machine)).collect();
         all?.into_iter().max()
     }
+}
+
+/// A step, predicted with and without the measurement of another layout.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Pair {
+    /// The table of both.
+    pub(super) source: &'static str,
+    /// The model and the machine of both.
+    pub(super) group: String,
+    /// The measured step, in seconds.
+    pub(super) measured: f64,
+    /// The step without any measurement of the model, in seconds.
+    pub(super) blind: f64,
+    /// The step on the machine calibrated by the other layout, in seconds.
+    pub(super) calibrated: f64,
+    /// The difference of the two layouts.
+    pub(super) change: Change,
 }
 
 /// Errors of steps after one layout was measured.

@@ -7,7 +7,7 @@ use question::Diagnostic;
 use rayon::prelude::*;
 
 use super::super::accuracy;
-use super::super::calibrated::Change;
+use super::super::calibrated::{Change, Pair};
 use super::predict::{calibrated, least, predicted, unfit, wrong};
 use super::published::Source;
 use super::row::Run;
@@ -17,23 +17,6 @@ pub(super) struct Layout {
     pub(super) run: Run,
     /// Constants that were fitted without its model.
     pub(super) values: Vec<f64>,
-}
-
-/// A step, predicted with and without the measurement of another layout.
-#[derive(Clone, PartialEq, Debug)]
-pub(in super::super) struct Pair {
-    /// The table of both.
-    pub(in super::super) source: &'static str,
-    /// The model and the machine of both.
-    pub(in super::super) group: String,
-    /// The measured step, in seconds.
-    pub(in super::super) measured: f64,
-    /// The step without any measurement of the model, in seconds.
-    pub(in super::super) blind: f64,
-    /// The step on the machine calibrated by the other layout, in seconds.
-    pub(in super::super) calibrated: f64,
-    /// The difference of the two layouts.
-    pub(in super::super) change: Change,
 }
 
 /// Predicts every run once for each other layout of its group: runs of one source with the same model, machine

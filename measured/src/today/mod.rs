@@ -26,7 +26,6 @@ use plan::Transformer;
 use question::Diagnostic;
 use question::sheet::Sheet;
 
-pub(super) use self::calibrated::Pair;
 pub(super) use self::published::Source;
 pub(super) use self::report::ALL_ROWS;
 use self::report::rows_of;
@@ -36,7 +35,7 @@ use self::models::Models;
 use self::own_network::OwnNetwork;
 use self::row::{Apart, Read, Run};
 use self::study::Refitted;
-use super::calibrated::CalibratedErrors;
+use super::calibrated::{CalibratedErrors, Pair};
 use super::quantities::{PEAK, TIME};
 use super::rows::records;
 use super::{ValidatedSet, error_bar};

@@ -5,7 +5,8 @@ use plan::fit::{Fit, Fitted, Observation, Start, assign_folds, groups};
 use question::Diagnostic;
 use rayon::prelude::*;
 
-use super::calibrated::{self, Layout, Pair};
+use super::super::calibrated::Pair;
+use super::calibrated::{self, Layout};
 use super::constants::{CONSTANTS, STOCK, in_use, parameters};
 use super::predict::{Near, Prediction, predicted, unfit, wrong};
 use super::published::Source;
