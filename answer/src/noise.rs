@@ -1,4 +1,4 @@
-//! The results of many replicas, for tables and files.
+//! Figures of a step, and those of many replicas, for tables and files.
 
 use pipeline::{Metrics, Nanos};
 use serde::Serialize;
@@ -6,7 +6,25 @@ use sim::monte_carlo::{MonteCarlo, Percentile, Summary};
 
 use question::format;
 
-use crate::outcome::Figures;
+/// The span and the makespan of a step in nanoseconds, and its bubble rate over each, or what stands for these.
+#[derive(Serialize)]
+pub struct Figures<T = u64, R = f64> {
+    span_ns: T,
+    makespan_ns: T,
+    bubble_rate: R,
+    bubble_rate_makespan: R,
+}
+
+impl From<&Metrics> for Figures {
+    fn from(metrics: &Metrics) -> Self {
+        Self {
+            span_ns: metrics.span().0,
+            makespan_ns: metrics.makespan().0,
+            bubble_rate: metrics.bubble_rate(),
+            bubble_rate_makespan: metrics.bubble_rate_makespan(),
+        }
+    }
+}
 
 /// The figures of a step without noise.
 #[derive(Serialize)]

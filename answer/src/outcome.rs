@@ -6,40 +6,24 @@ use pipeline::{Bytes, Limits, Memory, Metrics, Order, Timeline};
 use serde::Serialize;
 use serde_json::Value;
 use sim::engine::Run;
+use sim::explain::Waits;
+use sim::levers::Levers;
 use sim::monte_carlo::MonteCarlo;
 use sim::occupancy::Curve;
 use sim::streams::StreamTimes;
 use sim::{Details, EngineRuns, HostCopy, Kept, Replay, Simulation, SimulationError, Study};
 
 use cases::{Case, Split};
-use question::{Diagnostic, object};
+use question::{Context, Diagnostic, Work, object};
 
+use crate::explain::levers::{self, Watched};
 use crate::explain::{Explanation, report as why};
 use crate::front::Standing;
 use crate::gathered::Gathered;
 use crate::hardware::Report;
+pub use crate::noise::Figures;
 use crate::noise::{Distributions, NoiseFree};
 use crate::{pairs, streams};
-
-/// The span and the makespan of a step in nanoseconds, and its bubble rate over each, or what stands for these.
-#[derive(Serialize)]
-pub struct Figures<T = u64, R = f64> {
-    pub(crate) span_ns: T,
-    pub(crate) makespan_ns: T,
-    pub(crate) bubble_rate: R,
-    pub(crate) bubble_rate_makespan: R,
-}
-
-impl From<&Metrics> for Figures {
-    fn from(metrics: &Metrics) -> Self {
-        Self {
-            span_ns: metrics.span().0,
-            makespan_ns: metrics.makespan().0,
-            bubble_rate: metrics.bubble_rate(),
-            bubble_rate_makespan: metrics.bubble_rate_makespan(),
-        }
-    }
-}
 
 /// A case and its result.
 pub struct Outcome {
@@ -101,6 +85,33 @@ impl Outcome {
             engine_runs,
             streams,
         })
+    }
+
+    /// Why its stages wait, with each gap if `gaps` are wanted; tells `work` of every run that it takes.
+    pub fn explain(
+        &self,
+        context: &Context<'_>,
+        gaps: bool,
+        work: &dyn Work,
+    ) -> Result<Explanation, Diagnostic> {
+        let case = &self.case;
+        work.add(1);
+        let run = recorded(self)?;
+        let (simulation, nominal) = (self.simulation(), self.nominal.as_ref());
+        let idle = match gaps {
+            true => simulation.causes_and_gaps(&run, nominal).map(|(all, gaps)| (all, Some(gaps))),
+            false => simulation.causes(&run, nominal).map(|causes| (causes, None)),
+        };
+        let (causes, gaps) = idle.map_err(|error| case.error(&error))?;
+        let devices = self.devices();
+        let path = Waits::new(&case.schedule, &run, &devices).critical_path();
+        let summary = path.summary(case.schedule.shape().stages());
+        work.inc(1);
+        let baseline = levers::baseline(case, simulation);
+        let levers = Levers::of(&baseline, causes.cost, &Watched { context, baseline, work })
+            .map_err(|error| case.error(&error))?;
+        let pairs = pairs::of(case).unwrap_or_default();
+        Ok(Explanation { causes, gaps, path: path.links, summary, levers, pairs })
     }
 
     /// The case as the simulator times it, its runs counted.

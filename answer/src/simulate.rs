@@ -14,7 +14,6 @@ use question::{Context, Diagnostic, Warnings, object};
 use serde::{Serialize, Serializer};
 use sim::{Details, Replay};
 
-use crate::explain::Explanation;
 use crate::front::{Candidate, standings};
 use crate::outcome::Outcome;
 pub use best::{best, speedups};
@@ -194,7 +193,7 @@ fn explain(context: &Context<'_>, outcomes: &mut [Outcome], gaps: bool) -> Resul
         if context.stopped() {
             break;
         }
-        outcome.explanation = Some(Explanation::of(context, outcome, gaps, &*work)?);
+        outcome.explanation = Some(outcome.explain(context, gaps, &*work)?);
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use answer::explain::{Explanation, report};
+use answer::explain::report;
 use answer::outcome;
 use answer::simulate::Wants;
 use answer::timelines::{self, Recorded};
@@ -173,7 +173,7 @@ impl Outcome {
         let answered = ask(py, Arc::default(), progress.as_ref(), move |context| {
             let outcome = &answers.outcomes[at];
             let work: Box<dyn Work> = context.host().begin(0, "runs for explanations");
-            let explanation = Explanation::of(context, outcome, false, &*work)?;
+            let explanation = outcome.explain(context, false, &*work)?;
             let sheet = report::sheet(&outcome::title(outcome), &explanation);
             Ok((serde_json::to_string_pretty(&report::json(&explanation)), sheet))
         })?;

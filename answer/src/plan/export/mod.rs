@@ -3,7 +3,6 @@
 
 mod megatron;
 mod scenario;
-mod software;
 mod torch_order;
 mod torchtitan;
 

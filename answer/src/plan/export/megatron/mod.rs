@@ -2,6 +2,7 @@
 
 mod model;
 mod route;
+mod software;
 
 use pipeline::Family;
 use plan::{Boundary, Loss, Offload, Precision, Recompute, Setup, Zero};
@@ -57,7 +58,7 @@ pub(super) fn arguments(question: &Question, plan: &Plan, route: &Route) -> Vec<
         model::arguments(&question.model, question.rotary_base),
         parallelism(question, own),
         recipe(question, own),
-        super::software::megatron(question, plan, route),
+        software::arguments(question, plan, route),
         schedule(question, plan, route),
     ];
     lines.concat()

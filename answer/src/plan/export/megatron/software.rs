@@ -1,15 +1,15 @@
-//! Arguments of Megatron-LM for number formats and software optimisations.
+//! Arguments for number formats and software optimisations.
 
 use plan::{Offload, Precision, Recipe, Routing, Setup, Software, Zero};
 
 use planning::Question;
 
-use super::super::priced::Plan;
-use super::megatron::Route;
+use super::super::super::priced::Plan;
+use super::route::Route;
 
 /// The arguments of `question` for `plan`. Graphs and copies to the host follow the passes of Megatron-LM's own
 /// schedules, and are left out with another order.
-pub(super) fn megatron(question: &Question, plan: &Plan, route: &Route) -> Vec<String> {
+pub(super) fn arguments(question: &Question, plan: &Plan, route: &Route) -> Vec<String> {
     let own = &plan.finalist.costed().setup;
     let software = own.software(&question.recipe);
     let dispatcher = question.dispatcher_of(own, &question.clusters[plan.cluster]);
