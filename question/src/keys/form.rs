@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::field::{Word, defaults};
 use super::read::Written;
-use super::table::{Row, Set};
+use super::row::{Row, Set};
 
 /// The schema of the set of keys `T`: an object with these and no other properties.
 #[doc(hidden)]

@@ -12,6 +12,7 @@ pub mod form;
 mod hardware;
 mod question;
 pub mod read;
+mod row;
 pub mod table;
 
 pub use field::{Kind, Word};

@@ -9,7 +9,7 @@ use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 
 use super::field::{Field, Kind, Plain, Value};
-use super::table::{Lists, Row, Set};
+use super::row::{Lists, Row, Set};
 
 /// Keys with their values, before they are checked.
 pub(crate) type Object = serde_json::Map<String, serde_json::Value>;
