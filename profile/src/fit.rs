@@ -15,9 +15,8 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// The line through `points`, of (bytes, nanoseconds), with the smallest sum of squared relative
-    /// errors: small messages count as much as large ones. Neither part is negative. `None` without
-    /// two sizes.
+    /// The line through `points`, of (bytes, nanoseconds), with the smallest sum of squared relative errors: small
+    /// messages count as much as large ones. Neither part is negative. `None` without two sizes.
     #[must_use]
     pub fn of(points: &[(u64, u64)]) -> Option<Self> {
         let first = points.first()?.0;

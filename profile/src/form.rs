@@ -1,13 +1,14 @@
 //! The tables of a profile's file, as TOML spells them.
 
 use pipeline::{Bytes, Footprint};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use crate::limits::{MAX_BYTES, MAX_NANOS};
+use crate::limits::MAX_NANOS;
 use crate::link::Message;
 use crate::profile::{Machine, Optimizer, Part};
 use crate::shape::ModelShape;
+use crate::size::Size;
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -86,46 +87,6 @@ impl TryFrom<i64> for Time {
         within.map(Self).ok_or_else(|| {
             format!("{nanos} is not a time: nanoseconds are whole numbers from 0 to {MAX_NANOS}")
         })
-    }
-}
-
-/// A size in bytes.
-#[derive(Serialize, Deserialize, Clone, Copy)]
-#[serde(try_from = "i64")]
-pub(crate) struct Size(pub(crate) u64);
-
-impl TryFrom<i64> for Size {
-    type Error = String;
-
-    fn try_from(bytes: i64) -> Result<Self, String> {
-        let within = u64::try_from(bytes).ok().filter(|&bytes| bytes <= MAX_BYTES);
-        within.map(Self).ok_or_else(|| {
-            format!("{bytes} is not a size: bytes are whole numbers from 0 to {MAX_BYTES}")
-        })
-    }
-}
-
-/// Reads bytes as [`Size`] does.
-pub(crate) fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-    Size::deserialize(deserializer).map(|size| size.0)
-}
-
-/// Bytes in a file, as [`Size`] reads them.
-pub(crate) mod size {
-    use pipeline::Bytes;
-    use serde::{Deserializer, Serializer};
-
-    pub(crate) fn serialize<S: Serializer>(
-        bytes: &Bytes,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u64(bytes.0)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Bytes, D::Error> {
-        super::bytes(deserializer).map(Bytes)
     }
 }
 

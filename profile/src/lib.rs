@@ -1,7 +1,6 @@
-//! Profiles of a machine: the durations of a transformer's passes, of its optimizer and of the
-//! links between stages, as `debubble calibrate` writes them ([`Profile`]); profiles of a trainer: the
-//! durations of its own chunks, as they were recorded ([`TrainerProfile`]); and the costs of a pipeline
-//! that follow from either.
+//! Profiles of a machine: the durations of a transformer's passes, of its optimizer and of the links between stages, as
+//! `debubble calibrate` writes them ([`Profile`]); profiles of a trainer: the durations of its own chunks, as they were
+//! recorded ([`TrainerProfile`]); and the costs of a pipeline that follow from either.
 //!
 //! There is no clock, thread or file in here: a profile is text that was read elsewhere.
 //! [`statistics`] summarises a series of samples, [`predict`] gives the costs of a pipeline.
@@ -35,6 +34,7 @@ mod profile;
 mod quantities;
 mod quantity;
 mod shape;
+mod size;
 pub mod statistics;
 #[cfg(test)]
 mod tests;

@@ -82,7 +82,7 @@ impl LinkKind {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, expecting = "struct MessageDocument")]
 pub struct Message<T = Quantity, N = u64> {
     /// The size.
-    #[serde(deserialize_with = "crate::form::bytes")]
+    #[serde(deserialize_with = "crate::size::bytes")]
     pub bytes: u64,
     /// Number of pairs of ends that sent at the same time.
     pub pairs: N,

@@ -1,5 +1,4 @@
-//! Statistics of a series of times: the median, its confidence interval, and outliers. No clock in
-//! here.
+//! Statistics of a series of times: the median, its confidence interval, and outliers. No clock in here.
 
 use std::fmt;
 
@@ -155,8 +154,7 @@ impl Verdict {
     }
 }
 
-/// The relative change from the first half of `samples` to the second, if their intervals lie
-/// apart.
+/// The relative change from the first half of `samples` to the second, if their intervals lie apart.
 #[allow(clippy::cast_precision_loss)]
 fn drift(samples: &[u64]) -> Option<f64> {
     let (first, second) = samples.split_at(samples.len() / 2);

@@ -7,10 +7,11 @@ use toml::Spanned;
 use super::{Backward, RecordedChunk, Resident, TrainerProfile};
 use crate::document::{VERSION, check_half_width};
 use crate::error::{ProfileError, fail, unplaced};
-use crate::form::{FootprintDocument, QuantityDocument, Size};
+use crate::form::{FootprintDocument, QuantityDocument};
 use crate::profile::Machine;
 use crate::quantities::{read_quantity, write_quantity};
 use crate::quantity::Quantity;
+use crate::size::Size;
 
 /// The `kind` of these files.
 pub(crate) const KIND: &str = "trainer";

@@ -39,8 +39,7 @@ pub struct TrainerProfile {
     /// The time from the end of a pass to the arrival of its value at another stage that waited for it;
     /// none where no stage ever waited.
     pub hop: Option<Quantity>,
-    /// The time between a pass that could have begun and its beginning: what the trainer's runtime does
-    /// between passes.
+    /// The time between a pass that could have begun and its beginning: what the trainer's runtime does between passes.
     pub overhead: Option<Quantity>,
     /// By chunk, in the order of the model.
     pub chunks: Vec<RecordedChunk>,
@@ -64,16 +63,16 @@ pub struct RecordedChunk {
 #[serde(deny_unknown_fields)]
 pub struct Resident {
     /// Weights, and all else that lies there for good.
-    #[serde(with = "crate::form::size")]
+    #[serde(with = "crate::size")]
     pub weights: Bytes,
     /// Gradients of the weights.
-    #[serde(with = "crate::form::size")]
+    #[serde(with = "crate::size")]
     pub gradients: Bytes,
     /// State of the optimizer, master weights included.
-    #[serde(with = "crate::form::size")]
+    #[serde(with = "crate::size")]
     pub optimizer: Bytes,
     /// The most that a pass takes for itself besides what is held before or after it.
-    #[serde(with = "crate::form::size")]
+    #[serde(with = "crate::size")]
     pub pass: Bytes,
 }
 
@@ -174,9 +173,8 @@ pub enum TrainerError {
 }
 
 impl TrainerProfile {
-    /// The costs of a pipeline of `shape`, whose chunks are those of the profile or several of them
-    /// each. Where no whole backward was recorded, BW takes B + W; where nothing else was, `unsplit` says what B
-    /// and W take.
+    /// The costs of a pipeline of `shape`, whose chunks are those of the profile or several of them each. Where no
+    /// whole backward was recorded, BW takes B + W; where nothing else was, `unsplit` says what B and W take.
     pub fn costs(&self, shape: Shape, unsplit: Unsplit) -> Result<TrainerCosts, TrainerError> {
         let (recorded, asked) = (self.chunks.len(), usize::from(shape.chunks()));
         if !recorded.is_multiple_of(asked) {
