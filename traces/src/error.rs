@@ -6,6 +6,7 @@ use pipeline::Fault;
 use thiserror::Error;
 
 use crate::form::Form;
+use crate::nsys_fault::NsysFault;
 use crate::operation::{MAX_OPERATIONS, OpType};
 
 pub use crate::not_inferred::NotInferred;
@@ -97,7 +98,7 @@ pub enum TraceError {
     },
     /// A report of Nsight Systems that is not read.
     #[error(transparent)]
-    Nsys(#[from] crate::nsys::NsysFault),
+    Nsys(#[from] NsysFault),
     /// Spans of OpenTelemetry that are not the steps of a pipeline.
     #[error(transparent)]
     Spans(#[from] crate::spans::SpanFault),
@@ -370,8 +371,7 @@ impl TraceError {
     }
 }
 
-/// The meaning of a deadlock for the times of a trace: passes that ran cannot have waited for each
-/// other.
+/// The meaning of a deadlock for the times of a trace: passes that ran cannot have waited for each other.
 fn order(fault: &Fault) -> &'static str {
     match fault {
         Fault::Deadlock(_) => "time goes backwards: in the order of their start times, ",

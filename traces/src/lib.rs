@@ -40,6 +40,7 @@ mod lack;
 mod megatron;
 mod not_inferred;
 mod nsys;
+mod nsys_fault;
 mod numbers;
 mod operation;
 #[cfg_attr(not(feature = "parquet"), path = "no_parquet.rs")]
@@ -59,7 +60,7 @@ pub use form::Form;
 pub use gzip::unpacked;
 pub use hops::LinkHops;
 pub use lack::Lack;
-pub use nsys::NsysFault;
+pub use nsys_fault::NsysFault;
 pub use operation::{BYTES_PER_OPERATION, Direction, MAX_OPERATIONS, OpType, Operation, Side};
 pub use parquet::whole_numbers;
 pub use reader::{Reader, Sends, Trace};
@@ -67,26 +68,23 @@ pub use run::{Run, Step};
 pub use spans::SpanFault;
 pub use times::{Medians, Times};
 
-/// Reads a trace of one file: Parquet if it begins like a Parquet file, trace events if it begins
-/// like JSON.
+/// Reads a trace of one file: Parquet if it begins like a Parquet file, trace events if it begins like JSON.
 ///
 /// Parquet, which needs the feature `parquet`, has the columns of the StragglerAnalysis data set, one
 /// row per operation: `dp_rank`, `stage`, `step`, `optype`, `start_ts` and `duration` in seconds, `mc`
 /// (chunk of the stage) and `mb_id`, the last two -1 where an operation has none; other columns are
 /// ignored. Chunk `mc` of stage `s` of `p` is chunk `mc * p + s` of the model.
 ///
-/// Of trace events with `"ph": "X"`, `ts` and `dur` are in microseconds. `args` says `kind` or
-/// `optype` (F, B, W, BW, or an `optype` as in Parquet), `stage`, `step`, `dp_rank`, `chunk` (in
-/// model order over the whole model) and `microbatch`. Without `kind` the event's name is read as a
-/// pass, as in `F0.3`; without `stage` the thread is the stage; `step`, `dp_rank` and `chunk` are 0
-/// where they are not said.
+/// Of trace events with `"ph": "X"`, `ts` and `dur` are in microseconds. `args` says `kind` or `optype` (F, B, W, BW,
+/// or an `optype` as in Parquet), `stage`, `step`, `dp_rank`, `chunk` (in model order over the whole model) and
+/// `microbatch`. Without `kind` the event's name is read as a pass, as in `F0.3`; without `stage` the thread is the
+/// stage; `step`, `dp_rank` and `chunk` are 0 where they are not said.
 ///
-/// Where there are none of these, events with `"ph": "B"` and `"E"` called `forward` and `backward`
-/// are read as Megatron-style tracers write them: the end says `microbatch`, `model_chunk` (of the
-/// rank), `pp_rank` (or it is the `pid`), `iteration` and `dp_rank`. And where annotations name the
-/// actions of `torch.distributed.pipelining`, as in `PP:3F12`, it is what `torch.profiler` saw of one
-/// rank. Where none names them, the passes of 1F1B and interleaved 1F1B are inferred from
-/// autograd and the sends between ranks.
+/// Where there are none of these, events with `"ph": "B"` and `"E"` called `forward` and `backward` are read as
+/// Megatron-style tracers write them: the end says `microbatch`, `model_chunk` (of the rank), `pp_rank` (or it is the
+/// `pid`), `iteration` and `dp_rank`. And where annotations name the actions of `torch.distributed.pipelining`, as in
+/// `PP:3F12`, it is what `torch.profiler` saw of one rank. Where none names them, the passes of 1F1B and interleaved
+/// 1F1B are inferred from autograd and the sends between ranks.
 ///
 /// Spans of OpenTelemetry that Megatron-LM exports and lines that Nsight Systems exports are known by their first object.
 ///

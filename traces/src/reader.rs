@@ -8,7 +8,7 @@ use crate::events::{Event, Sink, each, keep};
 use crate::form::Form;
 use crate::lack::{Lack, missing, without_cut_steps};
 use crate::megatron::Passes;
-use crate::nsys::NsysFault;
+use crate::nsys_fault::NsysFault;
 use crate::operation::{BYTES_PER_OPERATION, MAX_OPERATIONS, Operation};
 use crate::spans::{self, Spans};
 use crate::torch::Rank;

@@ -43,8 +43,7 @@ impl Run {
     /// Checks that `trace` has whole steps of a pipeline, infers the dependencies between its operations, and
     /// estimates the hops of values whose transfers are not in it.
     ///
-    /// Sends hold up their rank as they do in runs of the form of the trace, unless the trace shows
-    /// that they did not.
+    /// Sends hold up their rank as they do in runs of the form of the trace, unless the trace shows that they did not.
     pub fn new(trace: Trace) -> Result<Self, TraceError> {
         let sends = trace.sends();
         let Trace { mut operations, lacks, .. } = trace;
@@ -168,8 +167,7 @@ impl Run {
         self.sends
     }
 
-    /// The hops over each link whose transfers are not in the trace, as they are estimated; none if
-    /// nothing is.
+    /// The hops over each link whose transfers are not in the trace, as they are estimated; none if nothing is.
     #[must_use]
     pub fn links(&self) -> Vec<LinkHops> {
         hops::links(self.edges().into_iter())
@@ -188,8 +186,7 @@ impl Run {
         hops::median(&mut self.hops.concat())
     }
 
-    /// The order in which the pipeline of `dp_rank` (by its place in [`Self::dp_ranks`]) did the
-    /// passes of `step`.
+    /// The order in which the pipeline of `dp_rank` (by its place in [`Self::dp_ranks`]) did the passes of `step`.
     pub fn schedule(&self, step: &Step, dp_rank: usize) -> Result<Schedule, Fault> {
         let operations = &self.operations[step.operations.clone()];
         let mut pipelines = operations.chunk_by(|one, other| one.dp_rank == other.dp_rank);
@@ -210,8 +207,7 @@ impl Step {
         self.shape
     }
 
-    /// How long it took: from the start of the first operation of any rank to the end of the last
-    /// of any.
+    /// How long it took: from the start of the first operation of any rank to the end of the last of any.
     #[must_use]
     pub fn measured(&self) -> Nanos {
         self.end - self.begin

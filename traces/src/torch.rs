@@ -1,5 +1,4 @@
-//! Reads what `torch.profiler` saw of one rank: the actions that `torch.distributed.pipelining`
-//! names.
+//! Reads what `torch.profiler` saw of one rank: the actions that `torch.distributed.pipelining` names.
 //!
 //! Schedules that torch runs action by action (interleaved, zero-bubble, from CSV) name each
 //! `PP:<stage><action><microbatch>`: F, B (the whole backward pass), I (its input gradient), W,
@@ -223,8 +222,7 @@ impl Rank {
         self.device.is_empty() && !self.received.is_empty()
     }
 
-    /// Its passes by start, as the device ran them where that is known, each from when its input
-    /// was there.
+    /// Its passes by start, as the device ran them where that is known, each from when its input was there.
     pub(crate) fn passes(mut self) -> Vec<Action> {
         if !self.device.is_empty() {
             self.device.sort_by_key(|one| (one.start, one.end));
@@ -242,8 +240,7 @@ impl Rank {
         passes
     }
 
-    /// When the input of `pass` was there: a receive that was posted while it was asked for, or in
-    /// the pass itself.
+    /// When the input of `pass` was there: a receive that was posted while it was asked for, or in the pass itself.
     fn arrival(&self, pass: &Action) -> Option<Nanos> {
         let kind = if pass.kind == Kind::F { Kind::F } else { Kind::BW };
         let key = (pass.chunk, kind, pass.microbatch, pass.start);

@@ -1,9 +1,8 @@
 //! Chunk and microbatch of each forward pass, along the values that go from rank to rank.
 //!
-//! A value that a rank sends is used by the next one in the order in which it was sent. A forward pass
-//! that receives none has chunk 0, and those have the microbatches in their order; one whose value is
-//! received has the next chunk of the same microbatch. A forward pass receives a value if its backward pass
-//! sends a gradient.
+//! A value that a rank sends is used by the next one in the order in which it was sent. A forward pass that receives
+//! none has chunk 0, and those have the microbatches in their order; one whose value is received has the next chunk of
+//! the same microbatch. A forward pass receives a value if its backward pass sends a gradient.
 
 use std::collections::VecDeque;
 

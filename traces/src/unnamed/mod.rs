@@ -1,17 +1,17 @@
 //! Passes of a trace of `torch.profiler` that names none, as of Megatron-LM or any other trainer.
 //!
-//! Autograd separates forward and backward: an operator that it records has a sequence number, and the
-//! node that is evaluated for it later has the same one. So a backward pass is a run of evaluated
-//! nodes, and its forward pass the run of operators with their numbers; a second run of nodes of the
-//! same forward pass is W (`passes`). What a rank sends after a forward pass goes to the next stage,
-//! after a backward pass to the one before (`sends`), and so chunks and microbatches follow from rank
-//! to rank (`chain`) in each step (`steps`). On a GPU, a pass takes the time of the kernels that it
-//! launches (`device`).
+//! Autograd separates forward and backward: an operator that it records has a sequence number, and the node that is
+//! evaluated for it later has the same one. So a backward pass is a run of evaluated nodes, and its forward pass the
+//! run of operators with their numbers; a second run of nodes of the same forward pass is W (`passes`). What a rank
+//! sends after a forward pass goes to the next stage, after a backward pass to the one before (`sends`), and so chunks
+//! and microbatches follow from rank to rank (`chain`) in each step (`steps`). On a GPU, a pass takes the time of the
+//! kernels that it launches (`device`).
 
 mod chain;
 mod device;
 mod messages;
 mod passes;
+mod rank;
 mod ranks;
 mod sends;
 mod steps;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use pipeline::{Kind, Nanos};
 
 use super::messages::{self, Message};
-use super::{Node, Observed, Operator, Span, sends};
+use super::{Node, Observed, Operator, Span};
 use crate::error::NotInferred;
 
 /// A pass of a rank as the host saw it.
@@ -20,14 +20,6 @@ pub(super) struct Pass {
     pub(super) sends: bool,
     /// Until when the host posts messages after it without waiting for any.
     pub(super) posts_until: Nanos,
-}
-
-/// The passes of a rank by start, and the ranks that it sends to, where they are known: outputs, and
-/// gradients.
-pub(super) struct Passes {
-    pub(super) passes: Vec<Pass>,
-    pub(super) next: Option<u32>,
-    pub(super) previous: Option<u32>,
 }
 
 /// A run of operators, or of nodes.
@@ -44,7 +36,7 @@ pub(super) enum Entry {
     Message(Message),
 }
 
-pub(super) fn of(observed: &mut Observed, rank: u32) -> Result<Passes, NotInferred> {
+pub(super) fn of(observed: &mut Observed, rank: u32) -> Result<Vec<Entry>, NotInferred> {
     let nodes = outermost(std::mem::take(&mut observed.nodes));
     if nodes.is_empty() {
         return Err(NotInferred::NoAutograd { rank });
@@ -72,7 +64,7 @@ pub(super) fn of(observed: &mut Observed, rank: u32) -> Result<Passes, NotInferr
     let mut entries = passes(&runs, &operators, order, rank)?;
     let begins = observed.steps.iter().map(|(_, span)| span.start).collect();
     wait_for_arrivals(&mut entries, std::mem::take(&mut observed.arrivals), begins);
-    sends::resolve(entries, rank)
+    Ok(entries)
 }
 
 /// The nodes in order, without those that are evaluated within another, as where a pass is recomputed.

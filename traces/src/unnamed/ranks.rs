@@ -1,70 +1,17 @@
-//! Merges what is seen of each rank: which ranks are the stages of a pipeline, and the operations of all.
+//! Merges ranks: which of them are the stages of a pipeline, and the operations of all.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use pipeline::{Kind, Nanos};
 
 use super::chain::{self, Ends, Place};
-use super::passes::{self, Pass};
-use super::{Observed, Span, device, steps};
+use super::passes::Pass;
+use super::rank::Rank;
+use super::{Observed, Span, steps};
 use crate::error::{NotInferred, TraceError};
 use crate::lack::Lack;
 use crate::operation::{OpType, Operation};
 use crate::torch_ranks::{begin_when_made, missing_ranks};
-
-/// A rank with its passes by start.
-pub(super) struct Rank {
-    pub(super) number: u32,
-    /// Its steps by start.
-    pub(super) steps: Vec<(u64, Span)>,
-    /// Its passes, and when each ran.
-    pub(super) passes: Vec<(Pass, Span)>,
-    /// Whether passes ran on a device, which does not wait for what the host does between them.
-    on_device: bool,
-    next: Option<u32>,
-    previous: Option<u32>,
-    base: u64,
-}
-
-impl Rank {
-    fn of(observed: Observed, at: u32) -> Result<Self, NotInferred> {
-        let mut observed = observed;
-        let number = observed.origin.number.unwrap_or(at);
-        let found = passes::of(&mut observed, number)?;
-        if found.passes.is_empty() {
-            return Err(NotInferred::NoAutograd { rank: number });
-        }
-        let times = device::times(&observed, &found.passes, number)?;
-        let on_device = !observed.kernels.is_empty();
-        let mut steps = observed.steps;
-        steps.sort_unstable_by_key(|(number, span)| (*span, *number));
-        let passes = found.passes.into_iter().zip(times).collect();
-        let (next, previous) = (found.next, found.previous);
-        Ok(Self { number, steps, passes, on_device, next, previous, base: observed.origin.base })
-    }
-
-    /// Whether values of `kind` do not leave it.
-    fn ends(&self, is_forward: bool) -> bool {
-        let kind = |pass: &Pass| match is_forward {
-            true => pass.kind == Kind::F,
-            false => matches!(pass.kind, Kind::B | Kind::BW),
-        };
-        self.passes.iter().any(|(pass, _)| kind(pass) && !pass.sends)
-    }
-
-    /// Where the value of each forward pass comes from and goes to.
-    fn forwards(&self) -> Vec<Ends> {
-        let forwards = self.passes.iter().filter(|(pass, _)| pass.kind == Kind::F);
-        let mut all: Vec<Ends> =
-            forwards.map(|(pass, _)| Ends { receives: false, sends: pass.sends }).collect();
-        for (pass, _) in &self.passes {
-            if matches!(pass.kind, Kind::B | Kind::BW) {
-                all[pass.forward].receives = pass.sends;
-            }
-        }
-        all
-    }
-}
 
 /// The operations of all ranks, and the information that they lack.
 pub(crate) fn operations(

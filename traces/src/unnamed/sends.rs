@@ -1,15 +1,21 @@
 //! Which pass of a rank made what it sends: an output goes to the next stage, a gradient to the one before.
 //!
-//! A trainer sends a value when its pass is over, or the values of a forward and a backward pass
-//! together. With several passes since the last send, the peer says whose value it is; where no peer
-//! is known, or both are the same rank, it is that of the last pass, and two values are those of the
-//! last two.
+//! A trainer sends a value when its pass is over, or the values of a forward and a backward pass together. With several
+//! passes since the last send, the peer says whose value it is; where no peer is known, or both are the same rank, it
+//! is that of the last pass, and two values are those of the last two.
 
 use pipeline::Kind;
 
 use super::messages::Message;
-use super::passes::{Entry, Pass, Passes};
+use super::passes::{Entry, Pass};
 use crate::error::NotInferred;
+
+/// The passes of a rank by start, and the ranks that it sends to, where they are known: outputs, and gradients.
+pub(super) struct Passes {
+    pub(super) passes: Vec<Pass>,
+    pub(super) next: Option<u32>,
+    pub(super) previous: Option<u32>,
+}
 
 /// Marks the passes that send.
 pub(super) fn resolve(entries: Vec<Entry>, rank: u32) -> Result<Passes, NotInferred> {

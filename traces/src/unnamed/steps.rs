@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use pipeline::Kind;
 
-use super::ranks::Rank;
+use super::rank::Rank;
 use crate::error::NotInferred;
 use crate::lack::Lack;
 
