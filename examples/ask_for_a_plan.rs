@@ -9,8 +9,8 @@ use std::error::Error;
 use pipeline::{Bytes, Family};
 use plan::{
     Attention, Biases, BlockFormats, Boundary, Cluster, Efficiency, Imbalance, Inputs, Loss,
-    Machine, MemoryBudget, Norm, Precision, Price, Recipe, Recompute, Reliability, Sizes, Software,
-    Space, Split, Transformer, Zero, number, search,
+    Machine, MemoryBudget, Norm, Optimizer, Precision, Price, Recipe, Recompute, Reliability,
+    Sizes, Software, Space, Split, Transformer, Zero, number, search,
 };
 
 fn llama_7b() -> Sizes {
@@ -81,7 +81,7 @@ fn recipe() -> Recipe {
     Recipe {
         batch: 256,
         gradient_bytes: 4,
-        optimizer_bytes: 12,
+        optimizer: Optimizer::ADAM_W,
         weight_bytes: 2,
         logit_bytes: 6,
         fp8_activation_input: false,

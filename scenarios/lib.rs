@@ -245,6 +245,7 @@ mod tests {
                 "llama3-70b-lora.toml",
                 "llama3-70b.toml",
                 "llama3-8b-a800.toml",
+                "llama3-8b-muon.toml",
                 "moe.toml",
                 "today-memory.csv",
             ];

@@ -9,12 +9,12 @@ cd "$(dirname "$0")/.."
 # Each wing with its budget and its rooms.
 wings() {
   cat <<'EOF'
-model     31707 pipeline sim profile certificate scenarios
-search    17641 search ilp failures
-hardware  28158 calibrate executor traces
-planner   44423 plan planning imports fsdp measured
-answers   43966 question cases answer reproduce
-doors     23663 src python web draw native launches
+model     31705 pipeline sim profile certificate scenarios
+search    17640 search ilp failures
+hardware  28156 calibrate executor traces
+planner   44657 plan planning imports fsdp measured
+answers   43987 question cases answer reproduce
+doors     23662 src python web draw native launches
 EOF
 }
 

@@ -7,8 +7,8 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pipeline::{Bytes, Family};
 use plan::{
     Attention, Biases, BlockFormats, Boundary, Cluster, Efficiency, Imbalance, Inputs, Loss,
-    Machine, MemoryBudget, Norm, Orders, Precision, Price, Recipe, Recompute, Reliability, Setup,
-    Sizes, Software, Space, Split, Transformer, Zero, search,
+    Machine, MemoryBudget, Norm, Optimizer, Orders, Precision, Price, Recipe, Recompute,
+    Reliability, Setup, Sizes, Software, Space, Split, Transformer, Zero, search,
 };
 use processor_time::ProcessorTime;
 use sim::Replay;
@@ -100,7 +100,7 @@ fn plans(criterion: &mut Criterion<ProcessorTime>) {
     let recipe = Recipe {
         batch: 1536,
         gradient_bytes: 4,
-        optimizer_bytes: 12,
+        optimizer: Optimizer::ADAM_W,
         weight_bytes: 2,
         logit_bytes: 6,
         fp8_activation_input: false,

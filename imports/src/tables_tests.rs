@@ -57,17 +57,38 @@ fn old_names_mean_what_those_of_today_do() {
 }
 
 #[test]
+fn optimizers_are_read_with_what_they_share() {
+    let of = |flags: &str| {
+        let imported = imported(&launch(flags));
+        let zero = imported.document.setup.and_then(|setup| setup.zero);
+        (imported.document.training.optimizer, zero, imported.notes)
+    };
+    let named = |name: &str| Some(name.to_owned());
+    let muon = "--muon-momentum 0.95 --muon-num-ns-steps 5 --muon-tp-mode blockwise";
+    assert_eq!(of(&format!("--optimizer dist_muon {muon}")), (named("muon"), Some(1), Vec::new()));
+    assert_eq!(of(&format!("--optimizer muon {muon}")), (named("muon"), Some(0), Vec::new()));
+    assert_eq!(of("--optimizer sgd"), (named("sgd"), Some(0), Vec::new()));
+    assert_eq!(of("--optimizer adam --use-distributed-optimizer"), (None, Some(1), Vec::new()));
+    let (_, _, notes) = of("--optimizer muon --muon-num-ns-steps 6 --muon-tp-mode distributed");
+    let said = notes.join(" ");
+    assert!(
+        said.contains("--muon-num-ns-steps 6 (") && said.contains("--muon-tp-mode distributed ("),
+        "{said}"
+    );
+}
+
+#[test]
 fn what_a_plan_does_not_model_is_named_with_its_cost() {
-    let flags = "--fp8-param-gather --optimizer muon --rampup-batch-size 16 16 1000 --frobnicate 3 \
+    let flags = "--fp8-param-gather --optimizer lion --rampup-batch-size 16 16 1000 --frobnicate 3 \
                  --reset-attention-mask --disable-mystery --log-mystery 3 --lr 1 --no-save-optim --cp-comm-type a2a";
-    let muon = imported(&launch(flags));
+    let other = imported(&launch(flags));
     let note = |imported: &Imported| {
         imported.notes.iter().find(|note| note.starts_with("not modelled: ")).cloned()
     };
-    let said = note(&muon).unwrap();
+    let said = note(&other).unwrap();
     for part in [
         "--fp8-param-gather (may halve the memory of parameters and their gathers)",
-        "--optimizer muon (",
+        "--optimizer lion (",
         "--rampup-batch-size (",
         "--reset-attention-mask (",
         "--cp-comm-type a2a (",
@@ -75,7 +96,7 @@ fn what_a_plan_does_not_model_is_named_with_its_cost() {
         assert!(said.contains(part), "{part}: {said}");
     }
     // No name is known by its beginning.
-    assert_eq!(muon.left_out, ["--disable-mystery", "--frobnicate", "--log-mystery"]);
+    assert_eq!(other.left_out, ["--disable-mystery", "--frobnicate", "--log-mystery"]);
     let plain =
         imported(&launch("--optimizer adam --cp-comm-type p2p --lr 1 --context-parallel-size 1"));
     assert_eq!((note(&plain), plain.left_out.len()), (None, 0));

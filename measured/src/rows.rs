@@ -6,8 +6,8 @@ use std::path::Path;
 use pipeline::{Bytes, Family};
 use plan::{
     Attention, Biases, Boundary, Cluster, Finalist, Imbalance, Inputs, Kind, Loss, Machine,
-    MemoryBudget, Norm, Precision, Recipe, Recompute, Setup, Sizes, Software, Split, Transformer,
-    Zero, number,
+    MemoryBudget, Norm, Optimizer, Precision, Recipe, Recompute, Setup, Sizes, Software, Split,
+    Transformer, Zero, number,
 };
 use planning::RESERVED;
 use question::Diagnostic;
@@ -162,7 +162,7 @@ pub(super) fn recipe(batch: u64) -> Recipe {
     Recipe {
         batch,
         gradient_bytes: 2,
-        optimizer_bytes: 12,
+        optimizer: Optimizer::ADAM_W,
         weight_bytes: 2,
         logit_bytes: 6,
         fp8_activation_input: false,

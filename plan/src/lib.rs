@@ -58,6 +58,7 @@ mod memory_budget;
 mod model;
 mod noise;
 mod offload;
+mod optimizer;
 mod order_search;
 mod orders;
 mod partition;
@@ -97,6 +98,7 @@ pub use model::{
 };
 pub use noise::{Noise, NoiseError, SlowDevice, Straggler, drawn, percentiles, percentiles_with};
 pub use offload::{Offload, Offloaded};
+pub use optimizer::{Optimizer, Update};
 pub use order_search::{OrderSearch, SearchCounts, search_orders};
 pub use orders::Orders;
 pub use partition::{Loss, Partition};

@@ -9,6 +9,7 @@ use crate::machine::{CalibratedRun, Machine};
 use crate::memory_budget::MemoryBudget;
 use crate::model::{Recompute, Transformer, number};
 use crate::offload::Offload;
+use crate::optimizer::{Optimizer, Update};
 use crate::partition::{Loss, Partition};
 use crate::precision::Precision;
 use crate::software::{Options, Software};
@@ -289,8 +290,7 @@ pub struct Recipe {
     /// Sequences of a step over all replicas, B.
     pub batch: u64,
     pub gradient_bytes: u64,
-    /// Bytes per parameter of the optimizer's state: 12 for Adam, with fp32 weights and two moments.
-    pub optimizer_bytes: u64,
+    pub optimizer: Optimizer,
     /// Bytes of a weight of a layer as products read it: 2 in 16 bits; in 8 bits 1, and 1 more where a
     /// transposed copy is kept, as Hopper's products need it. Embeddings and head stay in 16 bits.
     pub weight_bytes: u64,
@@ -396,6 +396,9 @@ pub enum Unfit {
     /// The replicas cannot be divided into groups that each hold all shards.
     #[error("groups of shards do not divide the replicas")]
     Shards,
+    /// Replicas divide gradients or parameters, and the optimizer updates whole matrices.
+    #[error("Muon updates whole matrices, which ZeRO 2 and 3 divide")]
+    Optimizer,
     /// The batch is not a multiple of b d.
     #[error("the batch is not a multiple of microbatch size and replicas")]
     Batch,
@@ -461,6 +464,9 @@ pub fn check(
     }
     if data == 0 || setup.shard_groups == 0 || !data.is_multiple_of(setup.shard_groups) {
         return Err(Unfit::Shards);
+    }
+    if recipe.optimizer.update == Update::Muon && setup.zero > Zero::Optimizer {
+        return Err(Unfit::Optimizer);
     }
     if setup.microbatches(recipe.batch).is_none() {
         return Err(Unfit::Batch);

@@ -3,7 +3,7 @@
 use pipeline::Bytes;
 use plan::{
     Boundary, Cluster, Graphs, Imbalance, Loss, Machine, MemoryBudget, Offload, Offloaded,
-    Precision, Recipe, Software, Transformer, Tuning,
+    Optimizer, Precision, Recipe, Software, Transformer, Tuning, Update,
 };
 use question::diagnostic::Diagnostic;
 use question::format::size;
@@ -93,14 +93,17 @@ impl Reader<'_> {
         tuning: Option<Tuning>,
     ) -> Result<Recipe, Diagnostic> {
         let training = &self.document.training;
-        let TrainingDocument { gradient_bytes, optimizer_bytes, weight_bytes, .. } = *training;
+        let TrainingDocument { gradient_bytes, weight_bytes, .. } = *training;
         self.check_bytes()?;
         // Megatron-LM overlaps nothing by default.
         let today = is_of_today(clusters) && tuning != Some(Tuning::Stock);
+        let optimizer = self.optimizer(framework)?;
+        // Its gather of parameters follows the update (Megatron-LM, `LayerWiseDistributedOptimizer`).
+        let is_muon = optimizer.update == Update::Muon;
         Ok(Recipe {
             batch: self.document.batch,
             gradient_bytes: gradient_bytes.unwrap_or(4),
-            optimizer_bytes: optimizer_bytes.unwrap_or(12),
+            optimizer,
             weight_bytes: weight_bytes.unwrap_or(2),
             logit_bytes: training.logit_bytes.unwrap_or(framework.logit_bytes()),
             fp8_activation_input: training.fp8_activation_input.unwrap_or(false),
@@ -108,7 +111,7 @@ impl Reader<'_> {
             sequence_parallel: training.sequence_parallel.unwrap_or(true),
             scatter_gather: true,
             overlap_gradients: training.overlap_gradients.unwrap_or(tuning != Some(Tuning::Stock)),
-            overlap_parameters: training.overlap_parameters.unwrap_or(today),
+            overlap_parameters: training.overlap_parameters.unwrap_or(today && !is_muon),
             loss: self.loss()?,
             boundary: self.boundary()?,
             reserved: training.reserved.unwrap_or(RESERVED),
@@ -153,6 +156,24 @@ impl Reader<'_> {
             self.wrong("training.tuning", format!("tuning is `{brief}`: write tuned or stock"))
         })?;
         Ok(Some(tuning))
+    }
+
+    fn optimizer(&self, framework: Framework) -> Result<Optimizer, Diagnostic> {
+        let TrainingDocument { optimizer, optimizer_bytes, .. } = &self.document.training;
+        let name = optimizer.as_deref().unwrap_or("adamw");
+        let known = Update::ALL.into_iter().find(|known| known.name() == name);
+        let update = known.ok_or_else(|| {
+            let brief: String = name.chars().take(40).collect();
+            let near = nearest::question(&brief, Update::ALL.map(Update::name));
+            let message = format!("optimizer is `{brief}`{near}");
+            self.wrong("training.optimizer", message).with_help("write adamw, muon or sgd")
+        })?;
+        if update != Update::AdamW && framework == Framework::Torchtitan {
+            let message = format!("optimizer is {name}, and torchtitan has adamw alone");
+            let cure = "take framework = \"megatron\", or leave optimizer out";
+            return Err(self.wrong("training.optimizer", message).with_help(cure));
+        }
+        Ok(Optimizer::new(update, *optimizer_bytes))
     }
 
     /// Checks that numbers of bytes are some.

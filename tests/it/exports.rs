@@ -431,7 +431,7 @@ fn export(search: &str, keys: &str) -> (TempDir, std::process::Output) {
 /// is not there, or lacks the words.
 type Said = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-const SAID: [Said; 13] = [
+const SAID: [Said; 15] = [
     (
         "pipeline = 4\ntensor = 1\nzero = 1\nschedule = \"1f1b\"",
         "",
@@ -560,6 +560,24 @@ const SAID: [Said; 13] = [
         "setup pipeline = 4\ntensor = 1\nzero = 1\nschedule = \"1f1b\"",
         "framework = \"torchtitan\"\ntraining.optimizer-bytes = 8\n",
         &[("!notes", "megatron.sh"), ("notes", "optimizer-bytes = 8")],
+    ),
+    (
+        "setup pipeline = 4\ntensor = 1\nzero = 1\nschedule = \"1f1b\"",
+        "training.optimizer = \"muon\"\n",
+        &[
+            ("megatron.sh", "--optimizer dist_muon"),
+            ("!megatron.sh", "--use-distributed-optimizer"),
+            ("!notes", "optimizer-bytes"),
+            ("torchtitan.toml", "# optimizer = muon: not in torchtitan, this is AdamW"),
+        ],
+    ),
+    (
+        "setup pipeline = 4\ntensor = 1\nzero = 0\nschedule = \"1f1b\"",
+        "training.optimizer = \"sgd\"\n",
+        &[
+            ("megatron.sh", "--optimizer sgd"),
+            ("torchtitan.toml", "# optimizer = sgd: not in torchtitan"),
+        ],
     ),
 ];
 

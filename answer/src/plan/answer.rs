@@ -408,7 +408,7 @@ impl Planner<'_> {
     /// weights and optimizer, as fast as storage takes all of them.
     fn failures(&self, cluster: &Cluster) -> Failures {
         let state = number(self.question.model.parameters())
-            * (2.0 + number(self.question.recipe.optimizer_bytes));
+            * (2.0 + number(self.question.recipe.optimizer.bytes[0]));
         let share = state / number(cluster.devices());
         let slowest = |of: fn(&Machine) -> f64| {
             cluster.parts.iter().map(|(kind, _)| of(kind)).fold(f64::MAX, f64::min)

@@ -2,7 +2,9 @@
 //! where they apply to one of the plans.
 
 use pipeline::{Choice, Family};
-use plan::{Boundary, Efficiency, Imbalance, Inputs, Machine, Recipe, Routing, Setup, Zero};
+use plan::{
+    Boundary, Efficiency, Imbalance, Inputs, Machine, Recipe, Routing, Setup, Update, Zero,
+};
 
 use super::answer::PlanAnswer;
 use super::ground::ground;
@@ -13,7 +15,7 @@ use planning::Question;
 type Rule = (fn(&Question, &Plan) -> bool, &'static str);
 
 /// All omissions, the largest effect first.
-const RULES: [Rule; 23] = [
+const RULES: [Rule; 24] = [
     (
         |question, plan| {
             let software = setup(plan).software(&question.recipe);
@@ -101,6 +103,10 @@ const RULES: [Rule; 23] = [
     (
         |question, _| question.packed.is_some(),
         "MFU and HFU count all pairs of tokens of a sequence, those of different documents, too",
+    ),
+    (
+        |question, _| question.recipe.optimizer.update != Update::AdamW,
+        "no measured step had this optimizer: the error is that of steps with AdamW",
     ),
     (
         |question, _| !question.model.frozen().is_none(),

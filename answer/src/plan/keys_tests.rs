@@ -42,6 +42,7 @@ const TRAINING: &[(&str, &str)] = &[
     ("lora-modules", "[\"attention\"]"),
     ("frozen", "[\"embedding\"]"),
     ("gradient-bytes", "2"),
+    ("optimizer", "\"muon\""),
     ("optimizer-bytes", "8"),
     ("weight-bytes", "1"),
     ("logit-bytes", "12"),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plan::{Cluster, Machine, Orders, Overflow, Recipe, Setup, Unfit, Watch};
+use plan::{Cluster, Machine, Optimizer, Orders, Overflow, Recipe, Setup, Unfit, Watch};
 use planning::{Framework, Question};
 use question::Diagnostic;
 
@@ -91,7 +91,13 @@ impl Planner<'_> {
             ),
             (
                 "optimizer-bytes = 8 in [training], moments in 16 bits",
-                Recipe { optimizer_bytes: recipe.optimizer_bytes.min(8), ..recipe.clone() },
+                Recipe {
+                    optimizer: Optimizer {
+                        bytes: recipe.optimizer.bytes.map(|bytes| bytes.min(8)),
+                        ..recipe.optimizer
+                    },
+                    ..recipe.clone()
+                },
             ),
         ];
         let orders = Orders::default();

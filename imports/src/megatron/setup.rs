@@ -105,7 +105,10 @@ fn zero(arguments: &Arguments) -> Result<u64, Wrong> {
         Some("no_shard") => 0,
         Some(_) => 3,
         None if is_sharded => 3,
-        None => u64::from(is_distributed),
+        None => {
+            let by_layer = arguments.text("optimizer")?.as_deref() == Some("dist_muon");
+            u64::from(is_distributed || by_layer)
+        }
     })
 }
 

@@ -2,8 +2,8 @@
 
 use pipeline::{Bytes, Family, LayerLayout};
 use plan::{
-    Boundary, Frozen, Imbalance, Machine, MemoryBudget, Recipe, Setup, Software, Split,
-    Transformer, Zero, number,
+    Boundary, Frozen, Imbalance, Machine, MemoryBudget, Optimizer, Recipe, Setup, Software, Split,
+    Transformer, Update, Zero, number,
 };
 use planning::machines;
 use question::Diagnostic;
@@ -321,7 +321,7 @@ fn recipe(run: &Line<'_>, sizes: &Sizes) -> Result<Recipe, String> {
     Ok(Recipe {
         batch: sizes.batch,
         gradient_bytes: run.gradient_bytes(),
-        optimizer_bytes: run.optimizer_bytes(),
+        optimizer: Optimizer::new(Update::AdamW, Some(run.optimizer_bytes())),
         weight_bytes: run.weight_bytes(precision),
         logit_bytes: run.logit_bytes(),
         fp8_activation_input: false,

@@ -1,17 +1,14 @@
-//! Communication between replicas once a step: gradients reduced, parameters gathered, and the
-//! optimizer step between.
+//! Communication between replicas once a step: gradients reduced, and parameters gathered.
 
 use super::{Costing, HALF};
 use crate::layer::longer;
 use crate::machine::{Machine, gathered};
 use crate::memory::Parameters;
 use crate::model::number;
+use crate::optimizer::Update;
 use crate::setup::{Reshard, Zero};
 use crate::times::Times;
 
-/// Bytes that a step of Adam moves for one parameter: 4 + 4 + 4 read and written in 32 bits,
-/// weights and gradients in 16. Fitted; 28 to 32 by counting.
-const OPTIMIZER_TRAFFIC: f64 = 31.3;
 /// Of an exchange that runs bucket by bucket beside the backward, the share that comes after it: the
 /// last bucket. Assumed.
 const LAST_BUCKET: f64 = 1.0 / 8.0;
@@ -43,6 +40,10 @@ impl Costing<'_> {
             // In every microbatch; of ZeRO 2 the weights are gathered once.
             Zero::Parameters if self.reshards() => 0.0,
             Zero::Gradients if self.reshards() => HALF,
+            // Whoever makes a matrix orthogonal needs all of its gradient, so that all replicas get all of them.
+            Zero::Optimizer if recipe.optimizer.update == Update::Muon => {
+                2.0 * number(recipe.gradient_bytes) + HALF
+            }
             _ => number(recipe.gradient_bytes) + HALF,
         };
         let backward = self.last_backward(stages, passes);
@@ -154,15 +155,6 @@ impl Costing<'_> {
             sums[stage] += of(*times);
         }
         sums
-    }
-
-    /// The optimizer on the stage that has most to do, in seconds, of the parameters that are trained.
-    pub(super) fn optimizer(&self, parameters: &[Parameters]) -> f64 {
-        let one = |(stage, parameters): (usize, &Parameters)| {
-            let own = parameters.shared(self.setup, Zero::Optimizer);
-            self.machines[stage].stream(own * OPTIMIZER_TRAFFIC)
-        };
-        parameters.iter().enumerate().map(one).fold(0.0, f64::max)
     }
 }
 

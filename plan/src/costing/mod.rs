@@ -85,7 +85,7 @@ impl<'a> Costing<'a> {
             gradients: self.passing_gradients(&trained_by_kind, &of_chunks),
             capacities: self.capacities(),
             exchange: nanos(self.exchange([&parameters, &trained], &stages, &passes)),
-            optimizer: nanos(self.optimizer(&trained)),
+            optimizer: nanos(self.optimizer(&trained, &shares)),
             boundary: recipe.boundary,
             latency: nanos(self.slowest(|machine| machine.step_latency(self.setup.devices()))),
             parts: own.iter().map(|chunk| chunk.parts).collect(),

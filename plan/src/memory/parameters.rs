@@ -60,6 +60,13 @@ impl Parameters {
         }
     }
 
+    /// Those of layers, and those that stay in 16 bits.
+    pub(crate) fn by_precision(self) -> [Self; 2] {
+        let Self { dense, ends, experts } = self;
+        let layers = Self { dense: dense - ends, ends: 0.0, experts };
+        [layers, Self { dense: ends, ends, experts: 0.0 }]
+    }
+
     #[must_use]
     pub fn sum(self) -> f64 {
         self.dense + self.experts

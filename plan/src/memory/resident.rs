@@ -29,7 +29,7 @@ pub fn resident(
     StageMemory {
         parameters: bytes(weights(setup, recipe, parameters)),
         gradients: bytes(number(recipe.gradient_bytes) * gradients(setup, trained)),
-        optimizer: bytes(number(recipe.optimizer_bytes) * trained.shared(setup, Zero::Optimizer)),
+        optimizer: bytes(recipe.optimizer.state(setup, trained)),
         activations: Bytes(0),
         buffers: Bytes(buffers.0.saturating_add(recipe.reserved.0)),
     }
@@ -42,9 +42,7 @@ fn keeps(setup: &Setup) -> bool {
 
 /// Bytes of the weights: embeddings, head and adapters in 16 bits, the rest in the precision of the recipe.
 fn weights(setup: &Setup, recipe: &Recipe, parameters: Parameters) -> f64 {
-    let Parameters { dense, ends, experts } = parameters;
-    let layers = Parameters { dense: dense - ends, ends: 0.0, experts };
-    let ends = Parameters { dense: ends, ends, experts: 0.0 };
+    let [layers, ends] = parameters.by_precision();
     let own = |part: Parameters| match keeps(setup) {
         true => part.sum(),
         false => part.shared(setup, Zero::Parameters),

@@ -8,6 +8,7 @@ mod kinds;
 mod machines;
 mod memory;
 mod memory_budget;
+mod optimizers;
 mod order_search;
 mod published;
 mod search;
@@ -20,8 +21,8 @@ use sim::cluster::Host;
 
 use crate::{
     Attention, Biases, Boundary, Efficiency, Imbalance, Loss, Machine, MemoryBudget, Norm, Offload,
-    Precision, Price, Recipe, Recompute, Reliability, Reshard, Setup, Sizes, Software, Split,
-    Transformer, Zero,
+    Optimizer, Precision, Price, Recipe, Recompute, Reliability, Reshard, Setup, Sizes, Software,
+    Split, Transformer, Zero,
 };
 
 fn gpt(layers: u64, hidden: u64, heads: u64) -> Sizes {
@@ -115,7 +116,7 @@ fn recipe(batch: u64) -> Recipe {
     Recipe {
         batch,
         gradient_bytes: 4,
-        optimizer_bytes: 12,
+        optimizer: Optimizer::ADAM_W,
         weight_bytes: 2,
         logit_bytes: 6,
         fp8_activation_input: false,

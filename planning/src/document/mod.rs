@@ -305,7 +305,10 @@ keys! {
     frozen: Option<Vec<String>>, label: "Frozen parts";
     /// Bytes of gradients per parameter [default: 4].
     gradient_bytes: Option<u64>, label: "Gradient bytes per parameter";
-    /// Bytes of optimizer state per parameter [default: 12].
+    /// The optimizer: `adamw`, `muon`, which keeps one moment of the matrices of layers and makes it orthogonal by five
+    /// iterations of Newton and Schulz, with adamw for the rest, or `sgd` with momentum [default: adamw].
+    optimizer: Option<String>, label: "Optimizer", words: &["adamw", "muon", "sgd"];
+    /// Bytes of optimizer state per parameter [default: 12; 8 with sgd, and of layers with muon].
     optimizer_bytes: Option<u64>, label: "Optimizer bytes per parameter";
     /// Bytes of a layer's weight as products read it; 1 where 8-bit weights have no transposed copy
     /// [default: 2].

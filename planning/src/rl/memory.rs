@@ -2,8 +2,8 @@
 
 use pipeline::LayerLayout;
 use plan::{
-    Boundary, Cluster, Imbalance, Inputs, Loss, Machine, MemoryBudget, Offload, Precision, Recipe,
-    Reshard, Setup, Software, Split, Transformer, Zero,
+    Boundary, Cluster, Imbalance, Inputs, Loss, Machine, MemoryBudget, Offload, Optimizer,
+    Precision, Recipe, Reshard, Setup, Software, Split, Transformer, Zero,
 };
 use question::values::packing::StrategyKey;
 
@@ -92,7 +92,7 @@ fn recipe(batch: u64) -> Recipe {
     Recipe {
         batch,
         gradient_bytes: 4,
-        optimizer_bytes: 12,
+        optimizer: Optimizer::ADAM_W,
         weight_bytes: 2,
         logit_bytes: 6,
         fp8_activation_input: false,

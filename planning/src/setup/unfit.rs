@@ -42,6 +42,11 @@ impl Reader<'_> {
                 cure: "write a schedule that copies nothing, or give the machine's file a [host]"
                     .into(),
             },
+            Unfit::Optimizer => Blame {
+                keys: &["zero"],
+                message: unfit.to_string(),
+                cure: "write zero = 1, or optimizer = \"adamw\" in [training]".to_owned(),
+            },
             Unfit::Endless => Blame {
                 keys: &["tensor"],
                 message: unfit.to_string(),

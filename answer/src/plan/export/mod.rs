@@ -120,9 +120,12 @@ fn unsure(plan: &Plan) -> Option<String> {
 /// Keys about gradients and optimizer that neither framework has as the plan has them, a line each.
 fn state(question: &Question) -> impl Iterator<Item = String> {
     let own = &question.recipe;
-    let keys =
-        [("gradient-bytes", own.gradient_bytes, 4), ("optimizer-bytes", own.optimizer_bytes, 12)];
-    keys.into_iter().filter(|(_, bytes, usual)| bytes != usual).map(|(key, bytes, usual)| {
+    let (optimizer, gradients) = (own.optimizer, own.gradient_bytes);
+    let keys = [
+        ("gradient-bytes", gradients, 4, gradients != 4),
+        ("optimizer-bytes", optimizer.bytes[0], 12, optimizer.is_unusual()),
+    ];
+    keys.into_iter().filter(|(.., is_unusual)| *is_unusual).map(|(key, bytes, usual, _)| {
         format!("{key} = {bytes}: these settings leave it to the framework, by default {usual}")
     })
 }

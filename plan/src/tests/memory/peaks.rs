@@ -6,8 +6,8 @@ use sim::Replay;
 use super::super::{machine, model, recipe, setup};
 use super::models;
 use crate::{
-    Cluster, Inputs, Machine, Offload, Peaks, Precision, Recipe, Recompute, Reshard, Setup, Split,
-    StageMemory, Zero, number,
+    Cluster, Inputs, Machine, Offload, Optimizer, Peaks, Precision, Recipe, Recompute, Reshard,
+    Setup, Split, StageMemory, Update, Zero, number,
 };
 
 const ROWS: &str = include_str!("../../../../scenarios/paper/today-memory.csv");
@@ -63,7 +63,7 @@ impl<'a> Row<'a> {
     fn recipe(&self) -> Recipe {
         Recipe {
             gradient_bytes: self.count("gradient-bytes"),
-            optimizer_bytes: self.count("optimizer-bytes"),
+            optimizer: Optimizer::new(Update::AdamW, Some(self.count("optimizer-bytes"))),
             weight_bytes: self.count("weight-bytes"),
             logit_bytes: self.count("logit-bytes"),
             fp8_activation_input: false,

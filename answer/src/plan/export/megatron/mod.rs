@@ -5,7 +5,7 @@ mod route;
 mod software;
 
 use pipeline::Family;
-use plan::{Boundary, Loss, Offload, Precision, Recompute, Setup, Zero};
+use plan::{Boundary, Loss, Offload, Precision, Recompute, Setup, Update, Zero};
 
 pub(super) use self::route::Route;
 use super::super::chunk_layers;
@@ -102,8 +102,17 @@ fn parallelism(question: &Question, own: &Setup) -> Vec<String> {
             false => {}
         }
     }
+    let update = question.recipe.optimizer.update;
+    match (update, own.zero) {
+        (Update::Muon, Zero::None) => add("--optimizer muon".to_owned()),
+        // It divides whole matrices among replicas by itself.
+        (Update::Muon, _) => add("--optimizer dist_muon".to_owned()),
+        (Update::Sgd, _) => add("--optimizer sgd".to_owned()),
+        (Update::AdamW, _) => {}
+    }
     match own.zero {
         Zero::None => {}
+        Zero::Optimizer if update == Update::Muon => {}
         Zero::Optimizer => add("--use-distributed-optimizer".to_owned()),
         Zero::Gradients | Zero::Parameters => {
             let shared = match own.zero {

@@ -1,7 +1,7 @@
 //! What torchtitan lacks of a plan or does otherwise, a sentence each.
 
 use pipeline::Nanos;
-use plan::{Boundary, Loss, Offload, Precision, Recompute, Zero};
+use plan::{Boundary, Loss, Offload, Precision, Recompute, Update, Zero};
 use planning::Question;
 use question::format;
 
@@ -59,6 +59,7 @@ pub(in super::super) fn comments(
 fn of_both(question: &Question, plan: &Plan, order: &TorchOrder) -> Vec<String> {
     let own = &plan.finalist.costed().setup;
     let name = own.schedule_name();
+    let update = question.recipe.optimizer.update;
     let all = [
         super::super::unsure(plan),
         match order {
@@ -80,6 +81,8 @@ fn of_both(question: &Question, plan: &Plan, order: &TorchOrder) -> Vec<String> 
             .then(|| "selective recomputation: torchtitan recomputes other parts".to_owned()),
         matches!(own.recompute, Recompute::First(_))
             .then(|| "recomputation of some layers: torchtitan recomputes all".to_owned()),
+        (update != Update::AdamW)
+            .then(|| format!("optimizer = {}: not in torchtitan, this is AdamW", update.name())),
         (question.recipe.boundary == Boundary::PostValidation)
             .then(|| "post-validation: not in torchtitan".to_owned()),
         own.vocabulary_parallel

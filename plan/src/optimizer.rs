@@ -1,0 +1,198 @@
+//! The optimizer of a training: its state, the bytes that its update moves, and the products of Muon.
+
+use crate::costing::Costing;
+use crate::machine::Machine;
+use crate::memory::{Parameters, Share};
+use crate::model::{LayerKind, Product, Role, Side, Trained, Transformer, number};
+use crate::precision::Precision;
+use crate::setup::{Setup, Zero};
+
+/// How parameters are updated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Update {
+    /// By two moments of the gradient (Loshchilov and Hutter 2019).
+    AdamW,
+    /// Matrices of layers by their momentum made orthogonal, embeddings, head and adapters by [`Self::AdamW`]
+    /// (Jordan et al. 2024; Liu et al. 2025, arXiv 2502.16982). With ZeRO 1 each replica updates whole matrices
+    /// (`dist_muon` of Megatron-LM).
+    Muon,
+    /// By their momentum.
+    Sgd,
+}
+
+impl Update {
+    pub const ALL: [Self; 3] = [Self::AdamW, Self::Muon, Self::Sgd];
+
+    /// Its name in a question.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AdamW => "adamw",
+            Self::Muon => "muon",
+            Self::Sgd => "sgd",
+        }
+    }
+
+    /// Bytes per parameter of its state, with a copy of the weight in 32 bits: of matrices of layers, and of the rest.
+    const fn bytes(self) -> [u64; 2] {
+        match self {
+            Self::AdamW => [12, 12],
+            Self::Muon => [8, 12],
+            Self::Sgd => [8, 8],
+        }
+    }
+
+    /// Bytes that it moves for a parameter: of matrices of layers, and of the rest.
+    const fn traffic(self) -> [f64; 2] {
+        match self {
+            Self::AdamW => [ADAM_TRAFFIC; 2],
+            Self::Muon => [ADAM_TRAFFIC - MOMENT_TRAFFIC, ADAM_TRAFFIC],
+            Self::Sgd => [ADAM_TRAFFIC - MOMENT_TRAFFIC; 2],
+        }
+    }
+}
+
+/// Bytes that a step of Adam moves for one parameter: 4 + 4 + 4 read and written in 32 bits,
+/// weights and gradients in 16. Fitted; 28 to 32 by counting.
+const ADAM_TRAFFIC: f64 = 31.3;
+/// Of these, the second moment: read and written in 32 bits.
+const MOMENT_TRAFFIC: f64 = 8.0;
+/// Iterations of Newton and Schulz that make a matrix orthogonal, the default of Megatron-LM and PyTorch.
+const ITERATIONS: f64 = 5.0;
+
+/// The optimizer of a recipe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Optimizer {
+    pub update: Update,
+    /// Bytes per parameter of its state: of matrices of layers, and of embeddings, head and adapters.
+    pub bytes: [u64; 2],
+}
+
+impl Optimizer {
+    /// AdamW with weights and two moments in 32 bits.
+    pub const ADAM_W: Self = Self { update: Update::AdamW, bytes: Update::AdamW.bytes() };
+
+    /// `update` with a state of `bytes` per parameter, if they are given.
+    #[must_use]
+    pub fn new(update: Update, bytes: Option<u64>) -> Self {
+        Self { update, bytes: bytes.map_or(update.bytes(), |bytes| [bytes; 2]) }
+    }
+
+    /// Whether its state has other sizes than usual.
+    #[must_use]
+    pub fn is_unusual(self) -> bool {
+        self.bytes != self.update.bytes()
+    }
+
+    /// Bytes of its state on a device that has `trained` parameters.
+    #[must_use]
+    pub(crate) fn state(self, setup: &Setup, trained: Parameters) -> f64 {
+        Self::sum(self.bytes.map(number), setup, trained)
+    }
+
+    /// `each` for the parameters of layers and for the rest that a device updates.
+    fn sum(each: [f64; 2], setup: &Setup, trained: Parameters) -> f64 {
+        let parts = trained.by_precision().map(|part| part.shared(setup, Zero::Optimizer));
+        each[0] * parts[0] + each[1] * parts[1]
+    }
+}
+
+impl Costing<'_> {
+    /// The optimizer on the stage that has most to do, in seconds, of the `trained` parameters, where stages have `shares`
+    /// of the model.
+    pub(crate) fn optimizer(&self, trained: &[Parameters], shares: &[Share]) -> f64 {
+        let Optimizer { update, .. } = self.inputs.recipe.optimizer;
+        let one = |(stage, parameters): (usize, &Parameters)| {
+            let machine = self.machines[stage];
+            let moved = machine.stream(Optimizer::sum(update.traffic(), self.setup, *parameters));
+            match update {
+                Update::Muon => moved + self.orthogonal(machine, shares[stage]),
+                Update::AdamW | Update::Sgd => moved,
+            }
+        };
+        trained.iter().enumerate().map(one).fold(0.0, f64::max)
+    }
+
+    /// Seconds that a device of a stage with `share` of the model makes matrices orthogonal: all of them, or with ZeRO those
+    /// that are its own, as many as replicas have in the mean and at least one.
+    fn orthogonal(&self, machine: &Machine, share: Share) -> f64 {
+        let (model, setup) = (self.inputs.model, self.setup);
+        let kinds = model.layer_kinds().iter().zip(share.layers.iter());
+        let layers = kinds.map(|(kind, count)| (*kind, number(count)));
+        let layers: Vec<_> = layers.chain([(model.mtp_kind(), number(share.mtp))]).collect();
+        let replicas = match setup.zero {
+            Zero::None => [1.0; 2],
+            _ => [setup.data * setup.context, setup.expert_replicas()]
+                .map(|all| (number(all) / number(setup.shard_groups.max(1))).max(1.0)),
+        };
+        let busiest = |of_experts: bool| {
+            let [mut all, mut largest] = [0.0; 2];
+            for &(kind, layers) in &layers {
+                for matrix in matrices(model, setup, kind) {
+                    let count = layers * matrix.count;
+                    if matrix.of_experts == of_experts && count > 0.0 {
+                        let time = newton_schulz(machine, matrix.sides);
+                        all += count * time;
+                        largest = f64::max(largest, time);
+                    }
+                }
+            }
+            f64::max(all / replicas[usize::from(of_experts)], largest)
+        };
+        busiest(false) + busiest(true)
+    }
+}
+
+/// Matrices of a layer on a device.
+struct Matrices {
+    sides: [f64; 2],
+    count: f64,
+    of_experts: bool,
+}
+
+/// The trained matrices of a layer of `kind` as a device of `setup` has them: tensor groups make their own shards orthogonal
+/// (`--muon-tp-mode blockwise`), and queries, keys and values are matrices of their own (`--muon-split-qkv`), the
+/// defaults of Megatron-LM.
+fn matrices(model: &Transformer, setup: &Setup, kind: LayerKind) -> Vec<Matrices> {
+    if kind.trained != Trained::Whole {
+        return Vec::new();
+    }
+    let of = |product: &Product| {
+        let of_experts = product.role == Role::RoutedExpert;
+        let (group, count) = match (of_experts, model.experts) {
+            (true, Some(experts)) => {
+                (setup.expert_tensor, number(experts.count) / number(setup.expert))
+            }
+            _ => (setup.tensor, 1.0),
+        };
+        let is_fused = product.role == Role::Attention && product.side == Side::Outer;
+        let outers = match is_fused && model.latent.is_none() {
+            true => {
+                let (keys, values) = (model.head_size, model.value_head_size());
+                let [keys, values] = [keys, values].map(|size| model.kv_heads * size);
+                vec![product.outer - keys - values, keys, values]
+            }
+            false => vec![product.outer],
+        };
+        let (side, inner) = (product.side, number(product.inner));
+        outers.into_iter().map(move |outer| {
+            let (outer, group) = (number(outer), number(group));
+            let sides = match side {
+                Side::Outer => [outer / group, inner],
+                Side::Inner => [outer, inner / group],
+                Side::Neither => [outer, inner],
+            };
+            Matrices { sides, count, of_experts }
+        })
+    };
+    model.products_of(kind).iter().flat_map(of).collect()
+}
+
+/// Seconds to make a matrix of `sides` orthogonal: in each iteration the products of the matrix with itself, of the result
+/// with itself, and of that with the matrix, 4 m^2 n + 2 m^3 FLOPs with m the shorter side.
+fn newton_schulz(machine: &Machine, [one, other]: [f64; 2]) -> f64 {
+    let (m, n) = (one.min(other), one.max(other));
+    let rate = machine.rate(Precision::Bf16);
+    let products = [[m, m, n], [m, m, m], [m, n, m]];
+    ITERATIONS * products.map(|sizes| machine.product(sizes, 1.0, rate)).iter().sum::<f64>()
+}
