@@ -292,7 +292,7 @@ fn of_two_configurations_the_last_with_iterations_counts() {
         (Some(2), Some(true), Some(9), other("39: that of line 2"))
     );
     // The same run, started again.
-    let again = two.replace("adam", "sgd").replace("\n iteration ", "\n iteration 1");
+    let again = two.replace("adam", "lion").replace("\n iteration ", "\n iteration 1");
     let (_, _, count, says) = tensor(&(two.clone() + &again));
     assert_eq!((count, says), (Some(18), None));
     let jobs = format!("{}{MESH}{STEPS}{}{MESH}{STEPS}", job(2, false), job(4, true));

@@ -57,25 +57,38 @@ impl Update {
 const ADAM_TRAFFIC: f64 = 31.3;
 /// Of these, the second moment: read and written in 32 bits.
 const MOMENT_TRAFFIC: f64 = 8.0;
+/// Seconds in which a host updates a parameter of a device that keeps its state there: by steps of Qwen3-0.6B on an H100 with
+/// half and all of it on the host (NVIDIA-NeMo/RL, pull request 3628), less the copies.
+const HOST_UPDATE: f64 = 1.28e-9;
 /// Iterations of Newton and Schulz that make a matrix orthogonal, the default of Megatron-LM and PyTorch.
 const ITERATIONS: f64 = 5.0;
 
 /// The optimizer of a recipe.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Optimizer {
     pub update: Update,
     /// Bytes per parameter of its state: of matrices of layers, and of embeddings, head and adapters.
     pub bytes: [u64; 2],
+    /// The share of the parameters whose state is in the memory of the host, which updates them.
+    pub on_host: f64,
+    /// Seconds in which the host updates a parameter of a device.
+    pub host_update: f64,
 }
 
 impl Optimizer {
     /// AdamW with weights and two moments in 32 bits.
-    pub const ADAM_W: Self = Self { update: Update::AdamW, bytes: Update::AdamW.bytes() };
+    pub const ADAM_W: Self = Self {
+        update: Update::AdamW,
+        bytes: Update::AdamW.bytes(),
+        on_host: 0.0,
+        host_update: HOST_UPDATE,
+    };
 
     /// `update` with a state of `bytes` per parameter, if they are given.
     #[must_use]
     pub fn new(update: Update, bytes: Option<u64>) -> Self {
-        Self { update, bytes: bytes.map_or(update.bytes(), |bytes| [bytes; 2]) }
+        let bytes = bytes.map_or(update.bytes(), |bytes| [bytes; 2]);
+        Self { update, bytes, ..Self::ADAM_W }
     }
 
     /// Whether its state has other sizes than usual.
@@ -87,7 +100,7 @@ impl Optimizer {
     /// Bytes of its state on a device that has `trained` parameters.
     #[must_use]
     pub(crate) fn state(self, setup: &Setup, trained: Parameters) -> f64 {
-        Self::sum(self.bytes.map(number), setup, trained)
+        (1.0 - self.on_host) * Self::sum(self.bytes.map(number), setup, trained)
     }
 
     /// `each` for the parameters of layers and for the rest that a device updates.
@@ -101,16 +114,27 @@ impl Costing<'_> {
     /// The optimizer on the stage that has most to do, in seconds, of the `trained` parameters, where stages have `shares`
     /// of the model.
     pub(crate) fn optimizer(&self, trained: &[Parameters], shares: &[Share]) -> f64 {
-        let Optimizer { update, .. } = self.inputs.recipe.optimizer;
+        let optimizer @ Optimizer { update, on_host, .. } = self.inputs.recipe.optimizer;
         let one = |(stage, parameters): (usize, &Parameters)| {
             let machine = self.machines[stage];
             let moved = machine.stream(Optimizer::sum(update.traffic(), self.setup, *parameters));
-            match update {
+            let own = match update {
                 Update::Muon => moved + self.orthogonal(machine, shares[stage]),
                 Update::AdamW | Update::Sgd => moved,
-            }
+            };
+            // The copies of gradients and weights hide little of the update of the host.
+            (1.0 - on_host) * own + on_host * self.on_host(optimizer, machine, *parameters)
         };
         trained.iter().enumerate().map(one).fold(0.0, f64::max)
+    }
+
+    /// Seconds in which the host updates all of the `trained` parameters of a device: gradients are copied to it, and weights
+    /// back in 16 bits.
+    fn on_host(&self, optimizer: Optimizer, machine: &Machine, trained: Parameters) -> f64 {
+        let bytes = number(self.inputs.recipe.gradient_bytes) + 2.0;
+        let rate = machine.host.map_or(0.0, |host| host.rate_of_device());
+        let copied = if optimizer.on_host > 0.0 { bytes / rate } else { 0.0 };
+        trained.shared(self.setup, Zero::Optimizer) * (copied + optimizer.host_update)
     }
 
     /// Seconds that a device of a stage with `share` of the model makes matrices orthogonal: all of them, or with ZeRO those

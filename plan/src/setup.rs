@@ -399,6 +399,9 @@ pub enum Unfit {
     /// Replicas divide gradients or parameters, and the optimizer updates whole matrices.
     #[error("Muon updates whole matrices, which ZeRO 2 and 3 divide")]
     Optimizer,
+    /// The optimizer's state is on the host, of each replica all of it.
+    #[error("the optimizer's state on the host needs ZeRO 1, as in Megatron-LM")]
+    HostOptimizer,
     /// The batch is not a multiple of b d.
     #[error("the batch is not a multiple of microbatch size and replicas")]
     Batch,
@@ -467,6 +470,9 @@ pub fn check(
     }
     if recipe.optimizer.update == Update::Muon && setup.zero > Zero::Optimizer {
         return Err(Unfit::Optimizer);
+    }
+    if recipe.optimizer.on_host > 0.0 && setup.zero == Zero::None {
+        return Err(Unfit::HostOptimizer);
     }
     if setup.microbatches(recipe.batch).is_none() {
         return Err(Unfit::Batch);

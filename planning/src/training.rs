@@ -97,7 +97,7 @@ impl Reader<'_> {
         self.check_bytes()?;
         // Megatron-LM overlaps nothing by default.
         let today = is_of_today(clusters) && tuning != Some(Tuning::Stock);
-        let optimizer = self.optimizer(framework)?;
+        let optimizer = self.optimizer(framework, clusters)?;
         // Its gather of parameters follows the update (Megatron-LM, `LayerWiseDistributedOptimizer`).
         let is_muon = optimizer.update == Update::Muon;
         Ok(Recipe {
@@ -158,7 +158,11 @@ impl Reader<'_> {
         Ok(Some(tuning))
     }
 
-    fn optimizer(&self, framework: Framework) -> Result<Optimizer, Diagnostic> {
+    fn optimizer(
+        &self,
+        framework: Framework,
+        clusters: &[Cluster],
+    ) -> Result<Optimizer, Diagnostic> {
         let TrainingDocument { optimizer, optimizer_bytes, .. } = &self.document.training;
         let name = optimizer.as_deref().unwrap_or("adamw");
         let known = Update::ALL.into_iter().find(|known| known.name() == name);
@@ -173,7 +177,47 @@ impl Reader<'_> {
             let cure = "take framework = \"megatron\", or leave optimizer out";
             return Err(self.wrong("training.optimizer", message).with_help(cure));
         }
-        Ok(Optimizer::new(update, *optimizer_bytes))
+        self.on_host(Optimizer::new(update, *optimizer_bytes), framework, clusters)
+    }
+
+    /// `optimizer` with the share of its state that is on the host.
+    fn on_host(
+        &self,
+        optimizer: Optimizer,
+        framework: Framework,
+        clusters: &[Cluster],
+    ) -> Result<Optimizer, Diagnostic> {
+        const KEY: &str = "optimizer-offload";
+        let TrainingDocument { optimizer_offload, host_update, .. } = self.document.training;
+        let on_host = optimizer_offload.unwrap_or(0.0);
+        let wrong = |message: String, cure: &str| {
+            Err(self.wrong(&format!("training.{KEY}"), message).with_help(cure.to_owned()))
+        };
+        if !(0.0..=1.0).contains(&on_host) {
+            return wrong(format!("{KEY} is {on_host}"), "write a share from 0 to 1");
+        }
+        if host_update.is_some() && on_host <= 0.0 {
+            let message = format!("host-update goes with {KEY}");
+            let cure = format!("give {KEY}, too, or leave it out");
+            return Err(self.wrong("training.host-update", message).with_help(cure));
+        }
+        if on_host > 0.0 {
+            self.check_hosts(KEY, clusters)?;
+            if optimizer.update == Update::Muon {
+                return wrong(
+                    format!("{KEY} goes with adamw and sgd alone"),
+                    "leave one of them out",
+                );
+            }
+            if framework == Framework::Torchtitan {
+                let message = format!("{KEY} is a share, and torchtitan offloads all of a model");
+                return wrong(message, "take framework = \"megatron\", or leave it out");
+            }
+        }
+        // Given for a billion parameters.
+        let host_update =
+            host_update.map_or(optimizer.host_update, |time| plan::number(time.0) * 1e-18);
+        Ok(Optimizer { on_host, host_update, ..optimizer })
     }
 
     /// Checks that numbers of bytes are some.
@@ -214,20 +258,23 @@ impl Reader<'_> {
             let cure = "add core_attn, as Megatron-LM demands, or take attn_proj out";
             return Err(self.wrong(KEY, message.to_owned()).with_help(cure));
         }
-        let machines = clusters.iter().flat_map(|cluster| &cluster.parts);
-        let mut lacking = machines.filter(|(machine, _)| machine.host.is_none());
-        match lacking.next().filter(|_| !parts.is_empty()) {
-            Some((machine, _)) => {
-                let message = format!(
-                    "offload copies to the host, whose link {} does not tell",
-                    machine.name
-                );
-                let cure =
-                    "give its file a host-link and devices-per-host-link, or take offload out";
-                Err(self.wrong(KEY, message).with_help(cure))
-            }
-            None => Ok(Offload::of(&parts)),
+        if !parts.is_empty() {
+            self.check_hosts("offload", clusters)?;
         }
+        Ok(Offload::of(&parts))
+    }
+
+    /// Checks that each machine of `clusters` has a link to its host, which `key` copies over.
+    fn check_hosts(&self, key: &str, clusters: &[Cluster]) -> Result<(), Diagnostic> {
+        let mut machines = clusters.iter().flat_map(|cluster| &cluster.parts);
+        let Some((machine, _)) = machines.find(|(machine, _)| machine.host.is_none()) else {
+            return Ok(());
+        };
+        let name = &machine.name;
+        let message = format!("{key} copies to the host, whose link {name} does not tell");
+        let cure =
+            format!("give its file a host-link and devices-per-host-link, or take {key} out");
+        Err(self.wrong(&format!("training.{key}"), message).with_help(cure))
     }
 
     /// The format of products that `key` names, for which each machine must have a peak rate.

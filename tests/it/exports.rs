@@ -431,7 +431,7 @@ fn export(search: &str, keys: &str) -> (TempDir, std::process::Output) {
 /// is not there, or lacks the words.
 type Said = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-const SAID: [Said; 15] = [
+const SAID: [Said; 16] = [
     (
         "pipeline = 4\ntensor = 1\nzero = 1\nschedule = \"1f1b\"",
         "",
@@ -569,6 +569,16 @@ const SAID: [Said; 15] = [
             ("!megatron.sh", "--use-distributed-optimizer"),
             ("!notes", "optimizer-bytes"),
             ("torchtitan.toml", "# optimizer = muon: not in torchtitan, this is AdamW"),
+        ],
+    ),
+    (
+        "setup pipeline = 4\ntensor = 1\nzero = 1\nschedule = \"1f1b\"",
+        "training.optimizer-offload = 0.5\n",
+        &[
+            ("megatron.sh", "--optimizer-cpu-offload"),
+            ("megatron.sh", "--optimizer-offload-fraction 0.5"),
+            ("megatron.sh", "--use-precision-aware-optimizer"),
+            ("torchtitan.toml", "# optimizer-offload: not in torchtitan"),
         ],
     ),
     (

@@ -319,3 +319,36 @@ fn muon_takes_about_what_is_published() {
         assert!(error.contains(said), "{said}: {error}");
     }
 }
+
+#[test]
+fn the_state_of_the_optimizer_leaves_the_device_for_time() {
+    let of = |answer: &Value, key: &str| answer["plans"][0][key].as_f64().unwrap();
+    let setup = format!("{QUESTION}{SETUP}zero = 1\n[training]\n");
+    let ask = |keys: &str| answer(&format!("{setup}{keys}\n"));
+    let (none, half) = (ask(""), ask("optimizer-offload = 0.5"));
+    let rest = of(&half, "optimizer_bytes") / of(&none, "optimizer_bytes");
+    assert!((rest - 0.5).abs() < 1e-6, "{rest}");
+    let slow = ask("optimizer-offload = 0.5\nhost-update = \"2.56s\"");
+    let [none, half, slow] = [none, half, slow].map(|answer| of(&answer, "step_ns"));
+    // 2 G parameters on a stage, shared by two replicas, half of them on the host.
+    assert!((0.6..1.0).contains(&((half - none) / 1e9)), "{half} {none}");
+    assert!((1.7..1.95).contains(&((slow - none) / (half - none))), "{slow} {half} {none}");
+    for (text, said) in [
+        (format!("{setup}optimizer-offload = 1.5"), "write a share from 0 to 1"),
+        (format!("{setup}optimizer-offload = 0.5\noptimizer = \"muon\""), "adamw and sgd alone"),
+        (format!("{QUESTION}{SETUP}zero = 0\n[training]\noptimizer-offload = 0.5"), "needs ZeRO 1"),
+        (
+            format!("framework = \"torchtitan\"\n{setup}optimizer-offload = 0.5"),
+            "torchtitan offloads all",
+        ),
+    ] {
+        let error = refusal(&text);
+        assert!(error.contains(said), "{said}: {error}");
+    }
+    // A model that is too large for a node says what would help.
+    let large = QUESTION.replace("layers = 32", "layers = 140");
+    let error = refusal(&format!(
+        "{large}[search]\nzero = [1]\ntensor = [4]\npipeline = [1]\nrecompute = [\"full\"]\n"
+    ));
+    assert!(error.contains("optimizer-offload = 1 in [training]"), "{error}");
+}

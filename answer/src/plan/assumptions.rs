@@ -15,7 +15,7 @@ use planning::Question;
 type Rule = (fn(&Question, &Plan) -> bool, &'static str);
 
 /// All omissions, the largest effect first.
-const RULES: [Rule; 24] = [
+const RULES: [Rule; 25] = [
     (
         |question, plan| {
             let software = setup(plan).software(&question.recipe);
@@ -103,6 +103,10 @@ const RULES: [Rule; 24] = [
     (
         |question, _| question.packed.is_some(),
         "MFU and HFU count all pairs of tokens of a sequence, those of different documents, too",
+    ),
+    (
+        |question, _| question.recipe.optimizer.on_host > 0.0,
+        "the host updates parameters as fast as `host-update` says, by default as beside one H100 alone",
     ),
     (
         |question, _| question.recipe.optimizer.update != Update::AdamW,

@@ -44,6 +44,8 @@ const TRAINING: &[(&str, &str)] = &[
     ("gradient-bytes", "2"),
     ("optimizer", "\"muon\""),
     ("optimizer-bytes", "8"),
+    ("optimizer-offload", "0.5"),
+    ("host-update", "\"2s\""),
     ("weight-bytes", "1"),
     ("logit-bytes", "12"),
     ("fp8-activation-input", "true"),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plan::{Cluster, Machine, Optimizer, Orders, Overflow, Recipe, Setup, Unfit, Watch};
+use plan::{Cluster, Machine, Optimizer, Orders, Overflow, Recipe, Setup, Unfit, Update, Watch};
 use planning::{Framework, Question};
 use question::Diagnostic;
 
@@ -99,6 +99,16 @@ impl Planner<'_> {
                     ..recipe.clone()
                 },
             ),
+            (
+                "optimizer-offload = 1 in [training], the optimizer's state on the host",
+                Recipe {
+                    optimizer: Optimizer {
+                        on_host: f64::from(u8::from(self.may_be_on_host())),
+                        ..recipe.optimizer
+                    },
+                    ..recipe.clone()
+                },
+            ),
         ];
         let orders = Orders::default();
         let helps = |(_, recipe): &(&str, Recipe)| {
@@ -109,6 +119,15 @@ impl Planner<'_> {
                 && question.clusters.iter().any(|cluster| planner.holds(cluster, &orders))
         };
         changed.iter().filter(|one| helps(one)).map(|(words, _)| (*words).to_owned()).collect()
+    }
+
+    /// Whether the optimizer's state may be in the memory of hosts.
+    fn may_be_on_host(&self) -> bool {
+        let Question { recipe, framework, clusters, .. } = self.question;
+        let mut machines = clusters.iter().flat_map(|cluster| &cluster.parts);
+        recipe.optimizer.update == Update::AdamW
+            && *framework != Framework::Torchtitan
+            && machines.all(|(machine, _)| machine.host.is_some())
     }
 
     /// The batches next to that of the question that some set-up divides, in words; `None` where

@@ -52,6 +52,10 @@ pub(super) fn training(
     let training = TrainingDocument {
         gradient_bytes: small.then_some(2),
         optimizer_bytes: optimizer_bytes(arguments)?,
+        optimizer_offload: match arguments.has("optimizer-cpu-offload") {
+            true => Some(arguments.number("optimizer-offload-fraction")?.unwrap_or(1.0)),
+            false => None,
+        },
         offload,
         precision: precision(arguments)?,
         cuda_graphs: graphs.and_then(|graphs| match graphs.as_str() {

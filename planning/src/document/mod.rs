@@ -6,7 +6,7 @@ mod sizes;
 use std::fmt;
 use std::path::PathBuf;
 
-use pipeline::{Bandwidth, Bytes, LayerLayout};
+use pipeline::{Bandwidth, Bytes, LayerLayout, Nanos};
 use question::keys::read::text;
 use question::keys::table::{Lists, keys};
 use question::values::imbalance::ImbalanceKey;
@@ -310,6 +310,12 @@ keys! {
     optimizer: Option<String>, label: "Optimizer", words: &["adamw", "muon", "sgd"];
     /// Bytes of optimizer state per parameter [default: 12; 8 with sgd, and of layers with muon].
     optimizer_bytes: Option<u64>, label: "Optimizer bytes per parameter";
+    /// The share of the parameters whose optimizer state is in the memory of the host, which updates them
+    /// [default: 0].
+    optimizer_offload: Option<f64>, label: "Optimizer state on the host";
+    /// The time in which the host updates a billion parameters of a device [default: 1.28s, by published steps of an
+    /// H100].
+    host_update: Option<Nanos>, label: "Update of a billion parameters by the host";
     /// Bytes of a layer's weight as products read it; 1 where 8-bit weights have no transposed copy
     /// [default: 2].
     weight_bytes: Option<u64>, label: "Weight bytes per parameter";

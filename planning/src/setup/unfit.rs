@@ -47,6 +47,11 @@ impl Reader<'_> {
                 message: unfit.to_string(),
                 cure: "write zero = 1, or optimizer = \"adamw\" in [training]".to_owned(),
             },
+            Unfit::HostOptimizer => Blame {
+                keys: &["zero"],
+                message: unfit.to_string(),
+                cure: "write zero = 1, or take optimizer-offload out of [training]".to_owned(),
+            },
             Unfit::Endless => Blame {
                 keys: &["tensor"],
                 message: unfit.to_string(),

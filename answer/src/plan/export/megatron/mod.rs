@@ -110,6 +110,12 @@ fn parallelism(question: &Question, own: &Setup) -> Vec<String> {
         (Update::Sgd, _) => add("--optimizer sgd".to_owned()),
         (Update::AdamW, _) => {}
     }
+    let on_host = question.recipe.optimizer.on_host;
+    if on_host > 0.0 {
+        add("--optimizer-cpu-offload".to_owned());
+        add(format!("--optimizer-offload-fraction {on_host}"));
+        add("--use-precision-aware-optimizer".to_owned());
+    }
     match own.zero {
         Zero::None => {}
         Zero::Optimizer if update == Update::Muon => {}

@@ -81,6 +81,8 @@ fn of_both(question: &Question, plan: &Plan, order: &TorchOrder) -> Vec<String> 
             .then(|| "selective recomputation: torchtitan recomputes other parts".to_owned()),
         matches!(own.recompute, Recompute::First(_))
             .then(|| "recomputation of some layers: torchtitan recomputes all".to_owned()),
+        (question.recipe.optimizer.on_host > 0.0)
+            .then(|| "optimizer-offload: not in torchtitan".to_owned()),
         (update != Update::AdamW)
             .then(|| format!("optimizer = {}: not in torchtitan, this is AdamW", update.name())),
         (question.recipe.boundary == Boundary::PostValidation)
