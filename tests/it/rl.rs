@@ -277,11 +277,11 @@ fn steps_of_verl_are_of_the_published_size() {
         assert!((0.8..1.2).contains(generation) && (0.75..1.1).contains(step), "{shares:?}");
     }
     // The row with Megatron-LM (docs/advance/one_step_off.md): 119 s of log-probabilities beside 344 s of updates.
-    let answer = json(&format!(
+    let answer = json(
         "rl --model qwen2.5-7b --machine h20 --devices 16 --prompts 512 --responses 16 --mini-batch 32 \
          --strategy megatron --pipeline 2 --train-tensor 2 --tensor 2 --engine-memory 0.8 --recompute none \
-         --prompt-lengths lognormal:120:0.5:2048 --response-lengths lognormal:792:0.9:8192 --steps 1 --json"
-    ));
+         --prompt-lengths lognormal:120:0.5:2048 --response-lengths lognormal:792:0.9:8192 --steps 1 --json",
+    );
     let apart = |name: &str, published: f64| phase(&answer, name) / published - 1.0;
     assert!(apart("update", 344.0).abs() < 0.02, "the median is fitted to it");
     assert!(apart("old log-probabilities", 119.0).abs() < 0.15);
