@@ -13,7 +13,7 @@ model     31705 pipeline sim profile certificate scenarios
 search    17640 search ilp failures
 hardware  28156 calibrate executor traces
 planner   44749 plan planning imports fsdp measured
-answers   44018 question cases answer reproduce
+answers   44023 question cases answer reproduce
 doors     23662 src python web draw native launches
 EOF
 }

@@ -78,7 +78,11 @@ impl Planner<'_> {
                  it: name more values of tensor, pipeline or recompute there"
             ),
         };
-        Diagnostic::new(message).with_help(cure)
+        let on_host = match keys.is_empty() && self.fits_on_host() {
+            true => "; it would fit with optimizer-offload = 1 in [training], for a longer step",
+            false => "",
+        };
+        Diagnostic::new(message).with_help(cure + on_host)
     }
 
     /// The keys with which some set-up would fit these clusters, each with its value.
@@ -99,35 +103,29 @@ impl Planner<'_> {
                     ..recipe.clone()
                 },
             ),
-            (
-                "optimizer-offload = 1 in [training], the optimizer's state on the host",
-                Recipe {
-                    optimizer: Optimizer {
-                        on_host: f64::from(u8::from(self.may_be_on_host())),
-                        ..recipe.optimizer
-                    },
-                    ..recipe.clone()
-                },
-            ),
         ];
-        let orders = Orders::default();
-        let helps = |(_, recipe): &(&str, Recipe)| {
-            let mut question = self.question.clone();
-            question.recipe = recipe.clone();
-            let planner = Planner { context: self.context, question: &question };
-            *recipe != self.question.recipe
-                && question.clusters.iter().any(|cluster| planner.holds(cluster, &orders))
-        };
-        changed.iter().filter(|one| helps(one)).map(|(words, _)| (*words).to_owned()).collect()
+        let changed = changed.iter().filter(|(_, recipe)| self.would_fit_with(recipe));
+        changed.map(|(words, _)| (*words).to_owned()).collect()
     }
 
-    /// Whether the optimizer's state may be in the memory of hosts.
-    fn may_be_on_host(&self) -> bool {
+    /// Whether another `recipe` has a set-up that fits these clusters.
+    fn would_fit_with(&self, recipe: &Recipe) -> bool {
+        let mut question = self.question.clone();
+        question.recipe = recipe.clone();
+        let planner = Planner { context: self.context, question: &question };
+        let (orders, mut clusters) = (Orders::default(), question.clusters.iter());
+        *recipe != self.question.recipe && clusters.any(|cluster| planner.holds(cluster, &orders))
+    }
+
+    /// Whether it would fit with the optimizer's state in the memory of hosts.
+    fn fits_on_host(&self) -> bool {
         let Question { recipe, framework, clusters, .. } = self.question;
         let mut machines = clusters.iter().flat_map(|cluster| &cluster.parts);
-        recipe.optimizer.update == Update::AdamW
+        let optimizer = Optimizer { on_host: 1.0, ..recipe.optimizer };
+        optimizer.update == Update::AdamW
             && *framework != Framework::Torchtitan
             && machines.all(|(machine, _)| machine.host.is_some())
+            && self.would_fit_with(&Recipe { optimizer, ..recipe.clone() })
     }
 
     /// The batches next to that of the question that some set-up divides, in words; `None` where

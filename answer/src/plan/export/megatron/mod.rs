@@ -5,7 +5,7 @@ mod route;
 mod software;
 
 use pipeline::Family;
-use plan::{Boundary, Loss, Offload, Precision, Recompute, Setup, Update, Zero};
+use plan::{Boundary, Loss, Offload, Optimizer, Precision, Recompute, Setup, Update, Zero};
 
 pub(super) use self::route::Route;
 use super::super::chunk_layers;
@@ -102,7 +102,18 @@ fn parallelism(question: &Question, own: &Setup) -> Vec<String> {
             false => {}
         }
     }
-    let update = question.recipe.optimizer.update;
+    lines.extend(sharding(question, own));
+    if question.recipe.overlap_gradients && own.data > 1 {
+        lines.push("--overlap-grad-reduce".to_owned());
+    }
+    lines
+}
+
+/// The optimizer, and what replicas share of its state, of gradients and of parameters.
+fn sharding(question: &Question, own: &Setup) -> Vec<String> {
+    let Optimizer { update, on_host, .. } = question.recipe.optimizer;
+    let mut lines = Vec::new();
+    let mut add = |line: String| lines.push(line);
     match (update, own.zero) {
         (Update::Muon, Zero::None) => add("--optimizer muon".to_owned()),
         // It divides whole matrices among replicas by itself.
@@ -110,7 +121,6 @@ fn parallelism(question: &Question, own: &Setup) -> Vec<String> {
         (Update::Sgd, _) => add("--optimizer sgd".to_owned()),
         (Update::AdamW, _) => {}
     }
-    let on_host = question.recipe.optimizer.on_host;
     if on_host > 0.0 {
         add("--optimizer-cpu-offload".to_owned());
         add(format!("--optimizer-offload-fraction {on_host}"));
@@ -132,9 +142,6 @@ fn parallelism(question: &Question, own: &Setup) -> Vec<String> {
     }
     if own.zero != Zero::None && own.shard_groups > 1 {
         add(format!("--num-distributed-optimizer-instances {}", own.shard_groups));
-    }
-    if question.recipe.overlap_gradients && own.data > 1 {
-        add("--overlap-grad-reduce".to_owned());
     }
     lines
 }
