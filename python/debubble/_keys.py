@@ -1329,6 +1329,11 @@ class PlanTrainingKeys(TypedDict, total=False):
     head_precision: Literal["bf16", "fp8", "fp8-blockwise", "mxfp8", "nvfp4"] | None
     """The format of the product with the vocabulary [default: bf16]."""
 
+    host_update: Time | None
+    """The time in which the host updates a billion parameters of a device [default: 1.28s, by published steps
+    of an H100].
+    """
+
     imbalance: Share | None
     """How many times as much the fullest device of an expert group has to do as if all experts were chosen
     alike, 1 where routing is forced into balance; or how popular experts are, of which that follows:
@@ -1359,8 +1364,19 @@ class PlanTrainingKeys(TypedDict, total=False):
     only with core_attn [default: none].
     """
 
+    optimizer: Literal["adamw", "muon", "sgd"] | None
+    """The optimizer: `adamw`, `muon`, which keeps one moment of the matrices of layers and makes it
+    orthogonal by five iterations of Newton and Schulz, with adamw for the rest, or `sgd` with momentum
+    [default: adamw].
+    """
+
     optimizer_bytes: Whole | None
-    """Bytes of optimizer state per parameter [default: 12]."""
+    """Bytes of optimizer state per parameter [default: 12; 8 with sgd, and of layers with muon]."""
+
+    optimizer_offload: Number | None
+    """The share of the parameters whose optimizer state is in the memory of the host, which updates them
+    [default: 0].
+    """
 
     overlap_experts: bool | None
     """Whether all-to-alls of experts run beside the compute of another microbatch [default: false]."""
