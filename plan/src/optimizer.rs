@@ -2,7 +2,7 @@
 
 use crate::costing::Costing;
 use crate::machine::Machine;
-use crate::memory::{Parameters, Share};
+use crate::memory::{Parameters, Share, sharers};
 use crate::model::{LayerKind, Product, Role, Side, Trained, Transformer, number};
 use crate::precision::Precision;
 use crate::setup::{Setup, Zero};
@@ -122,8 +122,13 @@ impl Costing<'_> {
                 Update::Muon => moved + self.orthogonal(machine, shares[stage]),
                 Update::AdamW | Update::Sgd => moved,
             };
-            // The copies of gradients and weights hide little of the update of the host.
-            (1.0 - on_host) * own + on_host * self.on_host(optimizer, machine, *parameters)
+            match on_host > 0.0 {
+                // The copies of gradients and weights hide little of the update of the host.
+                true => {
+                    (1.0 - on_host) * own + on_host * self.on_host(optimizer, machine, *parameters)
+                }
+                false => own,
+            }
         };
         trained.iter().enumerate().map(one).fold(0.0, f64::max)
     }
@@ -133,8 +138,7 @@ impl Costing<'_> {
     fn on_host(&self, optimizer: Optimizer, machine: &Machine, trained: Parameters) -> f64 {
         let bytes = number(self.inputs.recipe.gradient_bytes) + 2.0;
         let rate = machine.host.map_or(0.0, |host| host.rate_of_device());
-        let copied = if optimizer.on_host > 0.0 { bytes / rate } else { 0.0 };
-        trained.shared(self.setup, Zero::Optimizer) * (copied + optimizer.host_update)
+        trained.shared(self.setup, Zero::Optimizer) * (bytes / rate + optimizer.host_update)
     }
 
     /// Seconds that a device of a stage with `share` of the model makes matrices orthogonal: all of them, or with ZeRO those
@@ -143,27 +147,18 @@ impl Costing<'_> {
         let (model, setup) = (self.inputs.model, self.setup);
         let kinds = model.layer_kinds().iter().zip(share.layers.iter());
         let layers = kinds.map(|(kind, count)| (*kind, number(count)));
-        let layers: Vec<_> = layers.chain([(model.mtp_kind(), number(share.mtp))]).collect();
-        let replicas = match setup.zero {
-            Zero::None => [1.0; 2],
-            _ => [setup.data * setup.context, setup.expert_replicas()]
-                .map(|all| (number(all) / number(setup.shard_groups.max(1))).max(1.0)),
-        };
-        let busiest = |of_experts: bool| {
-            let [mut all, mut largest] = [0.0; 2];
-            for &(kind, layers) in &layers {
-                for matrix in matrices(model, setup, kind) {
-                    let count = layers * matrix.count;
-                    if matrix.of_experts == of_experts && count > 0.0 {
-                        let time = newton_schulz(machine, matrix.sides);
-                        all += count * time;
-                        largest = f64::max(largest, time);
-                    }
-                }
+        let layers = layers.chain([(model.mtp_kind(), number(share.mtp))]);
+        // Of matrices that all replicas have, and of those of experts.
+        let [mut all, mut largest] = [[0.0; 2]; 2];
+        for (kind, layers) in layers.filter(|(_, layers)| *layers > 0.0) {
+            for Matrices { sides, count, of_experts } in matrices(model, setup, kind) {
+                let (time, of) = (newton_schulz(machine, sides), usize::from(of_experts));
+                all[of] += layers * count * time;
+                largest[of] = f64::max(largest[of], time);
             }
-            f64::max(all / replicas[usize::from(of_experts)], largest)
-        };
-        busiest(false) + busiest(true)
+        }
+        let sharers = sharers(setup, Zero::Optimizer);
+        (0..2).map(|of| f64::max(all[of] / sharers[of], largest[of])).sum()
     }
 }
 
@@ -181,7 +176,7 @@ fn matrices(model: &Transformer, setup: &Setup, kind: LayerKind) -> Vec<Matrices
     if kind.trained != Trained::Whole {
         return Vec::new();
     }
-    let of = |product: &Product| {
+    let of = |product: Product| {
         let of_experts = product.role == Role::RoutedExpert;
         let (group, count) = match (of_experts, model.experts) {
             (true, Some(experts)) => {
@@ -198,18 +193,10 @@ fn matrices(model: &Transformer, setup: &Setup, kind: LayerKind) -> Vec<Matrices
             }
             false => vec![product.outer],
         };
-        let (side, inner) = (product.side, number(product.inner));
-        outers.into_iter().map(move |outer| {
-            let (outer, group) = (number(outer), number(group));
-            let sides = match side {
-                Side::Outer => [outer / group, inner],
-                Side::Inner => [outer, inner / group],
-                Side::Neither => [outer, inner],
-            };
-            Matrices { sides, count, of_experts }
-        })
+        let sides = move |outer| Product { outer, ..product }.divided(number(group));
+        outers.into_iter().map(move |outer| Matrices { sides: sides(outer), count, of_experts })
     };
-    model.products_of(kind).iter().flat_map(of).collect()
+    model.products_of(kind).iter().copied().flat_map(of).collect()
 }
 
 /// Seconds to make a matrix of `sides` orthogonal: in each iteration the products of the matrix with itself, of the result

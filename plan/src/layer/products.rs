@@ -47,12 +47,8 @@ impl Sizes {
 /// `product` as a device of `task` does it: a tensor group shares one side, or the tokens.
 pub(super) fn shared(task: &Task<'_>, product: Product) -> Sizes {
     let (tokens, t) = (task.tokens(), number(task.partition.tensor));
-    let (inner, outer) = (number(product.inner), number(product.outer));
-    let [rows, columns, inner] = match product.side {
-        Side::Outer => [tokens, outer / t, inner],
-        Side::Inner => [tokens, outer, inner / t],
-        Side::Neither => [tokens / t, outer, inner],
-    };
+    let rows = if product.side == Side::Neither { tokens / t } else { tokens };
+    let [columns, inner] = product.divided(t);
     Sizes { rows, columns, inner, count: 1.0 }
 }
 
@@ -153,14 +149,8 @@ fn padding(task: &Task<'_>, experts: Experts) -> f64 {
 
 /// `product` of each routed expert of a device, without padding.
 fn sizes_of_routed(task: &Task<'_>, experts: Experts, product: Product) -> Sizes {
-    let etp = number(task.partition.expert_tensor);
     let local = local(task, experts).max(1.0);
-    let (inner, outer) = (number(product.inner), number(product.outer));
-    let [columns, inner] = match product.side {
-        Side::Outer => [outer / etp, inner],
-        Side::Inner => [outer, inner / etp],
-        Side::Neither => [outer, inner],
-    };
+    let [columns, inner] = product.divided(number(task.partition.expert_tensor));
     Sizes { rows: rows(task, experts) / local, columns, inner, count: local }
 }
 

@@ -11,6 +11,7 @@ use pipeline::Bytes;
 
 pub(crate) use self::activations::shard;
 pub use self::activations::{Activations, footprint};
+pub(crate) use self::parameters::sharers;
 pub use self::parameters::{LayerParameters, Parameters, Share};
 pub(crate) use self::passing::{Peak, peaks};
 pub use self::resident::resident;

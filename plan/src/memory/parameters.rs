@@ -76,14 +76,19 @@ impl Parameters {
     /// of experts are divided among all replicas of an expert, d c t/(e e_t).
     #[must_use]
     pub fn shared(self, setup: &Setup, from: Zero) -> f64 {
-        if setup.zero < from {
-            return self.sum();
-        }
-        let groups = number(setup.shard_groups.max(1));
-        let replicas = number(setup.data * setup.context);
-        let of_experts = number(setup.expert_replicas());
-        self.dense / (replicas / groups).max(1.0) + self.experts / (of_experts / groups).max(1.0)
+        let [replicas, of_experts] = sharers(setup, from);
+        self.dense / replicas + self.experts / of_experts
     }
+}
+
+/// The replicas that divide a parameter from ZeRO stage `from` on: one that all replicas have, and one of an expert.
+pub(crate) fn sharers(setup: &Setup, from: Zero) -> [f64; 2] {
+    if setup.zero < from {
+        return [1.0; 2];
+    }
+    let groups = number(setup.shard_groups.max(1));
+    let replicas = [setup.data * setup.context, setup.expert_replicas()];
+    replicas.map(|all| (number(all) / groups).max(1.0))
 }
 
 /// Parameters of a layer of each kind on one device, computed once for a set-up.

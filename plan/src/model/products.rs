@@ -1,6 +1,6 @@
 //! The products with weights of each kind of layer, and the sizes of their inputs and outputs.
 
-use super::{Ffn, LayerKind, Linear, Mamba, Mixer, Sizes, Transformer};
+use super::{Ffn, LayerKind, Linear, Mamba, Mixer, Sizes, Transformer, number};
 
 /// The use of a product with weights.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -60,6 +60,16 @@ impl Product {
 
     const fn whole(inner: u64, outer: u64, role: Role) -> Self {
         Self { inner, outer, role, side: Side::Neither }
+    }
+
+    /// The outer and the inner size of its weights on a device of a tensor group of `group`.
+    pub(crate) fn divided(&self, group: f64) -> [f64; 2] {
+        let (outer, inner) = (number(self.outer), number(self.inner));
+        match self.side {
+            Side::Outer => [outer / group, inner],
+            Side::Inner => [outer, inner / group],
+            Side::Neither => [outer, inner],
+        }
     }
 }
 
