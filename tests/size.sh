@@ -10,10 +10,10 @@ cd "$(dirname "$0")/.."
 wings() {
   cat <<'EOF'
 model     31705 pipeline sim profile certificate scenarios
-search    17640 search ilp failures
+search    18294 search ilp failures
 hardware  28156 calibrate executor traces
 planner   44742 plan planning imports fsdp measured
-answers   44023 question cases answer reproduce
+answers   44027 question cases answer reproduce
 doors     23662 src python web draw native launches
 EOF
 }

@@ -193,9 +193,9 @@ pub(super) fn schedule(
     Ok(found.map_err(|error| explain(scenario, setting, &error))?.schedule)
 }
 
-/// Searches the best order, and where that leaves open whether there is a better one, goes on with branch and bound if
-/// that is likely to end within the effort; from the cheapest of the order found and `known`. Without a limit of the
-/// effort it goes on until `stop` returns true.
+/// Searches the best order, improves it in its neighbourhoods, and where that leaves open whether there is a better one,
+/// goes on with branch and bound if that is likely to end within the effort; from the cheapest of the order found and
+/// `known`. Without a limit of the effort it goes on until `stop` returns true.
 fn best(
     instance: &Instance,
     (effort, known): (Effort, &[&Schedule]),
@@ -204,11 +204,7 @@ fn best(
 ) -> Result<Found, SearchError> {
     // A search alone would never end where only the clock ends it.
     let first = Effort { times: effort.times.or(Some(1)), ..effort };
-    let steps = first.times.map_or(0, |times| times.saturating_mul(ilp::BRIEF_STEPS));
-    let may_be = |gap| ilp::is_solved_briefly(instance, gap, steps);
-    if !may_be([Nanos(0); 2]) || ilp::check(instance).is_err() {
-        return search::search(instance, effort, progress, stop);
-    }
+    let times = |steps: u64| effort.times.map_or(u64::MAX, |times| times.saturating_mul(steps));
     let mut last = None;
     let mut tell = |now: Progress| {
         last = Some(now);
@@ -216,26 +212,34 @@ fn best(
     };
     let mut found = search::search(instance, first, &mut tell, stop)?;
     ilp::start_from(instance, &mut found, known);
-    if found.is_optimal() || found.interrupted {
-        return Ok(found);
-    }
-    if !may_be([found.cost, found.bound.cost]) {
-        if effort.times.is_none() {
-            let short = found.schedule;
-            found = search::search(instance, effort, progress, stop)?;
-            ilp::start_from(instance, &mut found, &[&short]);
-        }
-        return Ok(found);
-    }
-    let tell = |best, bound, _| {
+    let bound = found.bound.cost;
+    let mut tell = |best, bound| {
         if let Some(last) = last {
             progress(Progress { best: Some(best), bound: Some(bound), ..last });
         }
     };
-    let steps = if effort.times.is_some() { steps } else { u64::MAX };
-    // `ilp::check` above has refused every invalid instance.
-    let solved = ilp::warm_start(instance, &mut found, steps, tell, &|| stop());
-    found.interrupted = solved.is_ok_and(|(_, end)| end == ilp::End::Stopped);
+    if found.is_optimal() || found.interrupted {
+        return Ok(found);
+    }
+    // Orders of another kind stay as they are.
+    let steps = times(ilp::NEIGHBOURHOOD_STEPS);
+    let _ = ilp::improve(instance, &mut found, steps, |best| tell(best, bound), &|| stop());
+    found.interrupted = stop();
+    if found.is_optimal() || found.interrupted {
+        return Ok(found);
+    }
+    let brief = first.times.map_or(0, |times| times.saturating_mul(ilp::BRIEF_STEPS));
+    if ilp::check(instance).is_ok() && ilp::is_solved_briefly(instance, [found.cost, bound], brief)
+    {
+        let steps = times(ilp::BRIEF_STEPS);
+        let tell = |best, bound, _| tell(best, bound);
+        let solved = ilp::warm_start(instance, &mut found, steps, tell, &|| stop());
+        found.interrupted = solved.is_ok_and(|(_, end)| end == ilp::End::Stopped);
+    } else if effort.times.is_none() {
+        let short = found.schedule;
+        found = search::search(instance, effort, progress, stop)?;
+        ilp::start_from(instance, &mut found, &[&short]);
+    }
     Ok(found)
 }
 

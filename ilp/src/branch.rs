@@ -67,25 +67,36 @@ impl Weights {
 
 /// The question, and what may be spent on it.
 pub(crate) struct Question<'a> {
-    pub(crate) instance: &'a Instance,
     pub(crate) compiled: &'a CompiledInstance,
-    /// The cost, in nanoseconds.
-    pub(crate) most: i64,
     /// Nodes of the tree.
     pub(crate) nodes: usize,
+    /// The most branches that are open at a time.
+    pub(crate) open: usize,
     pub(crate) stop: &'a dyn Fn() -> bool,
 }
 
 impl Question<'_> {
-    /// Answers it, and says how many nodes that took. `suits` says whether an order is within cost
-    /// and limits.
+    /// The most open branches of a tree over all orders of `compiled`.
+    pub(crate) fn most_open(compiled: &CompiledInstance) -> usize {
+        MOST_OPEN / (compiled.passes() * compiled.width * compiled.microbatches)
+    }
+
+    /// Answers it for the orders within `windows`, nothing where those contradict each other, and says how many nodes
+    /// that took. `candidate` gives an order for the windows of a node, if there is one within cost and limits.
     pub(crate) fn decide(
         &self,
+        windows: Option<&mut Windows>,
         weights: &mut Weights,
-        suits: &dyn Fn(&Schedule) -> bool,
+        candidate: &mut dyn FnMut(&Windows) -> Option<Schedule>,
     ) -> (Decision, usize) {
         let mut log = Vec::new();
-        let decision = self.grow(&mut log, weights, suits);
+        let decision = match windows {
+            Some(windows) => self.grow(windows, &mut log, weights, candidate),
+            None => {
+                log.push(None);
+                None
+            }
+        };
         let nodes = log.len();
         (decision.unwrap_or(Decision::None(log)), nodes)
     }
@@ -93,20 +104,16 @@ impl Question<'_> {
     /// Grows the tree; nothing where all of it is refuted.
     fn grow(
         &self,
+        windows: &mut Windows,
         log: &mut Vec<Node>,
         weights: &mut Weights,
-        suits: &dyn Fn(&Schedule) -> bool,
+        candidate: &mut dyn FnMut(&Windows) -> Option<Schedule>,
     ) -> Option<Decision> {
         let compiled = self.compiled;
-        // Windows and the decision with which they are to be gone on.
-        let mut open: Vec<(Windows, Option<Pair>)> = match Windows::within(compiled, self.most) {
-            Ok(windows) => vec![(windows, None)],
-            Err(Contradiction { .. }) => {
-                log.push(None);
-                return None;
-            }
-        };
-        while let Some((mut windows, pair)) = open.pop() {
+        // The other way of each pair on the path to the node, and the state in which it was decided.
+        let mut open: Vec<(usize, Pair)> = Vec::new();
+        let mut pair = None;
+        loop {
             if (self.stop)() || log.len() >= self.nodes {
                 return Some(Decision::Unknown);
             }
@@ -115,32 +122,32 @@ impl Question<'_> {
             if let Err(Contradiction { pass }) = concluded {
                 log.push(None);
                 weights.note(pass, pair);
+                let (mark, other) = open.pop()?;
+                windows.undo(mark);
+                pair = Some(other);
                 continue;
             }
             if (self.stop)() {
                 return Some(Decision::Unknown);
             }
-            let order = schedule(self.instance, compiled, &windows);
-            if let Some(order) = order.filter(suits) {
+            if let Some(order) = candidate(windows) {
                 return Some(Decision::Order(order));
             }
-            let size = compiled.passes() * compiled.width * compiled.microbatches;
-            if (open.len() + 2).saturating_mul(size) > MOST_OPEN {
+            if open.len() + 2 > self.open {
                 return Some(Decision::Unknown);
             }
-            let Some(pair) = next(compiled, &windows, weights) else {
+            let Some(next) = next(compiled, windows, weights) else {
                 return Some(Decision::Unknown);
             };
-            log.push(Some([compiled.name(pair.first), compiled.name(pair.second)]));
-            open.push((windows.clone(), Some(pair.turned())));
-            open.push((windows, Some(pair)));
+            log.push(Some([compiled.name(next.first), compiled.name(next.second)]));
+            open.push((windows.mark(), next.turned()));
+            pair = Some(next);
         }
-        None
     }
 }
 
 /// The passes of every stage by their heads.
-fn schedule(
+pub(crate) fn schedule(
     instance: &Instance,
     compiled: &CompiledInstance,
     windows: &Windows,

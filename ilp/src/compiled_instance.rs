@@ -62,6 +62,8 @@ pub(crate) struct CompiledInstance {
     pub(crate) makespan: bool,
     /// By stage, pairs of lanes of W that take as long and free as much.
     pub(crate) twins: Vec<Vec<[usize; 2]>>,
+    /// By stage, the passes whose order is open, with their lanes: all, if not a neighbourhood.
+    pub(crate) open: Vec<Vec<(usize, usize)>>,
 }
 
 impl CompiledInstance {
@@ -81,6 +83,7 @@ impl CompiledInstance {
             limits,
             makespan: *objective == Objective::Makespan,
             twins: Vec::new(),
+            open: Vec::new(),
         };
         for stage in 0..shape.stages() {
             let chunks = placement.chunks_of(*shape, stage);
@@ -91,6 +94,7 @@ impl CompiledInstance {
         }
         compiled.connect(instance);
         compiled.twins = (0..compiled.stages).map(|stage| compiled.twins_of(stage)).collect();
+        compiled.open = (0..compiled.stages).map(|stage| compiled.passes_of(stage)).collect();
         compiled
     }
 
@@ -159,6 +163,17 @@ impl CompiledInstance {
     /// The number of the pass of `microbatch` in `lane`.
     pub(crate) fn pass(&self, lane: usize, microbatch: usize) -> usize {
         lane * self.microbatches + microbatch
+    }
+
+    /// All passes of `stage`, with their lanes.
+    pub(crate) fn passes_of(&self, stage: usize) -> Vec<(usize, usize)> {
+        let of = |lane| (0..self.microbatches).map(move |i| (lane, self.pass(lane, i)));
+        self.lanes_of(stage).flat_map(of).collect()
+    }
+
+    /// The lane of a pass, by its number.
+    pub(crate) fn lane_of(&self, pass: usize) -> &Lane {
+        &self.lanes[pass / self.microbatches]
     }
 
     /// The pass of that number.

@@ -38,6 +38,7 @@ mod branch;
 mod compiled_instance;
 mod memory_bounds;
 mod model;
+mod neighbourhoods;
 #[cfg(test)]
 mod proved;
 mod solve;
@@ -50,6 +51,7 @@ mod windows;
 mod write;
 
 pub use model::{Model, Row, Variable, binaries};
+pub use neighbourhoods::{NEIGHBOURHOOD_STEPS, improve};
 pub use solve::{Answer, BRIEF_STEPS, End, MOST_NODES, check, is_small, is_solved_briefly, solve};
 pub use unsuitable::{MOST_BINARIES, MOST_PASSES, Unsuitable};
 pub use warm_start::{start_from, warm_start};

@@ -7,10 +7,11 @@ use search::Instance;
 use search::bounds::{Proof, best};
 use sim::Replay;
 
-use crate::branch::{Decision, Question, Weights};
+use crate::branch::{Decision, Question, Weights, schedule};
 use crate::compiled_instance::{CompiledInstance, KINDS, signed};
 use crate::time_unit::tick;
 use crate::unsuitable::{MOST_PASSES, Unsuitable, check_kind};
+use crate::windows::Windows;
 
 /// The most nodes of a tree: its log can be written down, and checked in minutes.
 pub const MOST_NODES: usize = 1 << 20;
@@ -207,8 +208,12 @@ impl Solver<'_> {
         let suits = |order: &Schedule| {
             fits(instance, order) && cost(instance, order).is_ok_and(|cost| cost < target)
         };
-        let question = Question { instance, compiled, most, nodes, stop };
-        let (decision, taken) = question.decide(&mut self.weights, &suits);
+        let open = Question::most_open(compiled);
+        let question = Question { compiled, nodes, open, stop };
+        let mut windows = Windows::within(compiled, most).ok();
+        let mut candidate = |windows: &Windows| schedule(instance, compiled, windows).filter(suits);
+        let (decision, taken) =
+            question.decide(windows.as_mut(), &mut self.weights, &mut candidate);
         self.answer.nodes += taken;
         match decision {
             Decision::Order(order) => {

@@ -27,7 +27,7 @@ fn drawn(seed: u64, place: u64, low: u64, high: u64) -> u64 {
 
 /// Random times and sizes by chunk (the same for all where `alike`), and limits from the least that
 /// runs to 0.6 p microbatches more.
-fn instance(placement: Placement, [p, m]: [u64; 2], seed: u64, alike: bool) -> Instance {
+pub(crate) fn instance(placement: Placement, [p, m]: [u64; 2], seed: u64, alike: bool) -> Instance {
     let chunks = if placement == Placement::Vee { 2 } else { 1 };
     instance_of(placement, [p, chunks, m], seed, alike)
 }

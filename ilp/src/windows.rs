@@ -45,6 +45,16 @@ pub(crate) struct Windows {
     stale: Vec<bool>,
     /// Stages where counts are new.
     reordered: Vec<bool>,
+    /// What was replaced since the first mark, oldest first.
+    trail: Vec<Replaced>,
+}
+
+/// A value before it was replaced, by its index.
+#[derive(Clone, Copy, Debug)]
+enum Replaced {
+    Head(usize, i64),
+    Latest(usize, i64),
+    Counts(usize, [u16; 2]),
 }
 
 impl Windows {
@@ -78,6 +88,50 @@ impl Windows {
             counts: counts_at_first(compiled),
             stale: vec![true; compiled.stages],
             reordered: vec![true; compiled.stages],
+            trail: Vec::new(),
+        }
+    }
+
+    /// The state that [`Self::undo`] goes back to.
+    pub(crate) const fn mark(&self) -> usize {
+        self.trail.len()
+    }
+
+    /// Goes back to the state at `mark`, in which all rules were at their fixed point.
+    pub(crate) fn undo(&mut self, mark: usize) {
+        for replaced in self.trail.drain(mark..).rev() {
+            match replaced {
+                Replaced::Head(pass, head) => self.heads[pass] = head,
+                Replaced::Latest(pass, latest) => self.latest[pass] = latest,
+                Replaced::Counts(at, range) => self.counts[at] = range,
+            }
+        }
+        self.stale.fill(false);
+        self.reordered.fill(false);
+    }
+
+    /// Sets the window of `pass`.
+    pub(crate) fn set_window(&mut self, pass: usize, [head, latest]: [i64; 2]) {
+        (self.heads[pass], self.latest[pass]) = (head, latest);
+    }
+
+    /// Sets the ranges of the counts before `pass`, one for each lane of its stage.
+    pub(crate) fn set_counts(
+        &mut self,
+        compiled: &CompiledInstance,
+        pass: usize,
+        counts: impl Iterator<Item = [u16; 2]>,
+    ) {
+        let own = &mut self.counts[pass * compiled.width..(pass + 1) * compiled.width];
+        own.iter_mut().zip(counts).for_each(|(range, counts)| *range = counts);
+    }
+
+    /// Forgets how the windows came to be, and takes the rules of the stages with open passes for stale.
+    pub(crate) fn restart(&mut self, compiled: &CompiledInstance) {
+        self.trail.clear();
+        let is_open = compiled.open.iter().map(|open| !open.is_empty());
+        for (stage, is_open) in is_open.enumerate() {
+            (self.stale[stage], self.reordered[stage]) = (is_open, is_open);
         }
     }
 
@@ -106,13 +160,15 @@ impl Windows {
         lane: usize,
         [fewest, most]: memory_bounds::Range,
     ) -> Result<bool, Contradiction> {
-        let range = &mut self.counts[pass * compiled.width + compiled.lanes[lane].place];
+        let at = pass * compiled.width + compiled.lanes[lane].place;
+        let range = &mut self.counts[at];
         let [low, high] = *range;
         let new = [low.max(narrow(fewest)), high.min(narrow(most))];
         if new == *range {
             return Ok(false);
         }
         *range = new;
+        self.trail.push(Replaced::Counts(at, [low, high]));
         if new[0] > new[1] {
             return Err(Contradiction { pass });
         }
@@ -200,8 +256,8 @@ impl Windows {
     ) -> Result<(), Contradiction> {
         for &[one, other] in &compiled.twins[stage] {
             for [one, other] in [[one, other], [other, one]] {
-                for microbatch in 0..compiled.microbatches {
-                    let [b, w] = [one - 1, one].map(|lane| compiled.pass(lane, microbatch));
+                for (_, w) in passes(compiled, stage).filter(|(lane, _)| *lane == one) {
+                    let b = w - compiled.microbatches;
                     self.restrict(compiled, w, other, self.range(compiled, b, other - 1))?;
                     self.restrict(compiled, b, other - 1, self.range(compiled, w, other))?;
                 }
@@ -331,6 +387,7 @@ impl Windows {
         if head <= self.heads[pass] {
             return Ok(());
         }
+        self.trail.push(Replaced::Head(pass, self.heads[pass]));
         self.heads[pass] = head;
         self.stale[compiled.lanes[pass / compiled.microbatches].stage] = true;
         if head > self.latest[pass] { Err(Contradiction { pass }) } else { Ok(()) }
@@ -345,6 +402,7 @@ impl Windows {
         if latest >= self.latest[pass] {
             return Ok(());
         }
+        self.trail.push(Replaced::Latest(pass, self.latest[pass]));
         self.latest[pass] = latest;
         self.stale[compiled.lanes[pass / compiled.microbatches].stage] = true;
         if latest < self.heads[pass] { Err(Contradiction { pass }) } else { Ok(()) }
@@ -425,7 +483,7 @@ struct Seat {
 }
 
 /// Earliest start of each pass on unlimited stages: dependencies and hops only.
-fn first_arrivals(compiled: &CompiledInstance) -> Vec<i64> {
+pub(crate) fn first_arrivals(compiled: &CompiledInstance) -> Vec<i64> {
     let mut heads = vec![0i64; compiled.passes()];
     // A trip has two legs for each chunk, and a W behind each B: so many rounds settle all.
     for _ in 0..=compiled.lanes.len() {
@@ -445,34 +503,39 @@ fn counts_at_first(compiled: &CompiledInstance) -> Vec<[u16; 2]> {
     let mut counts = Vec::with_capacity(compiled.passes() * compiled.width);
     for (lane, own) in compiled.lanes.iter().enumerate() {
         for place in 0..compiled.microbatches {
-            for other in compiled.lanes_of(own.stage) {
-                let [mut fewest, mut most] = [0, compiled.microbatches];
-                if compiled.leads(other, lane) {
-                    fewest = place + 1;
-                }
-                if compiled.leads(lane, other) {
-                    most = place;
-                }
-                if other == lane {
-                    [fewest, most] = [place; 2];
-                }
-                counts.push([narrow(fewest), narrow(most)]);
-            }
+            let lanes = compiled.lanes_of(own.stage);
+            counts.extend(lanes.map(|other| range_at_first(compiled, [lane, place], other)));
             counts.resize(counts.len().next_multiple_of(compiled.width), [0; 2]);
         }
     }
     counts
 }
 
-/// The passes of `stage`, with their lanes.
+/// Between which counts of passes of `other` run before the pass of microbatch `place` of `lane` in every order.
+pub(crate) fn range_at_first(
+    compiled: &CompiledInstance,
+    [lane, place]: [usize; 2],
+    other: usize,
+) -> [u16; 2] {
+    let [mut fewest, mut most] = [0, compiled.microbatches];
+    if compiled.leads(other, lane) {
+        fewest = place + 1;
+    }
+    if compiled.leads(lane, other) {
+        most = place;
+    }
+    if other == lane {
+        [fewest, most] = [place; 2];
+    }
+    [fewest, most].map(narrow)
+}
+
+/// The open passes of `stage`, with their lanes.
 pub(crate) fn passes(
     compiled: &CompiledInstance,
     stage: usize,
-) -> impl Iterator<Item = (usize, usize)> + use<> {
-    let microbatches = compiled.microbatches;
-    compiled
-        .lanes_of(stage)
-        .flat_map(move |lane| (0..microbatches).map(move |i| (lane, lane * microbatches + i)))
+) -> impl Iterator<Item = (usize, usize)> {
+    compiled.open[stage].iter().copied()
 }
 
 /// Counts of passes are less than [`crate::MOST_PASSES`].
