@@ -92,9 +92,10 @@ pub use memory::{
 };
 pub use memory_budget::{MemoryBudget, Overflow, Peaks};
 pub use model::{
-    Adapter, Adapters, Attention, Biases, Experts, Ffn, Frozen, FrozenError, KindParameters,
-    Latent, LayerCounts, LayerKind, Linear, MAX_KINDS, Mamba, Mixer, ModelError, Module, Modules,
-    Norm, Product, Recompute, Role, Side, Sizes, Target, Targets, Trained, Transformer, number,
+    Adapter, Adapters, Attention, Biases, Experts, Ffn, Frozen, FrozenError, Indexer,
+    KindParameters, Latent, LayerCounts, LayerKind, Linear, MAX_KINDS, Mamba, Mixer, ModelError,
+    Module, Modules, Norm, Product, Recompute, Role, Side, Sizes, Target, Targets, Trained,
+    Transformer, number,
 };
 pub use noise::{Noise, NoiseError, SlowDevice, Straggler, drawn, percentiles, percentiles_with};
 pub use offload::{Offload, Offloaded};

@@ -6,7 +6,7 @@
 //! and `distributed/fsdp.py`.
 
 use pipeline::{Family, InTorch, Placement};
-use plan::{Module, Modules, Precision, Recipe, Recompute, Setup, Software, Zero};
+use plan::{Module, Modules, Precision, Recipe, Recompute, Setup, Software, Transformer, Zero};
 
 /// A training framework, or any.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -106,6 +106,12 @@ impl Framework {
                     || Some(recompute) == of_torchtitan
             }
         }
+    }
+
+    /// Whether it has the layers of `model`: torchtitan has no indexer.
+    #[must_use]
+    pub fn has_layers(self, model: &Transformer) -> bool {
+        self != Self::Torchtitan || model.indexer.is_none()
     }
 
     /// Whether all stages can share embedding and head.

@@ -63,6 +63,11 @@ impl Reader<'_> {
         clusters: &[Cluster],
         packed: Option<&Packed>,
     ) -> Result<(Recipe, Option<Recipe>), Diagnostic> {
+        if !framework.has_layers(model) {
+            let message = "framework is torchtitan, which has no sparse attention by an indexer";
+            let cure = "take framework = \"megatron\", or leave it out";
+            return Err(self.wrong("framework", message.to_owned()).with_help(cure));
+        }
         let attended = packed.map_or(1.0, Packed::mean);
         let imbalance = self.imbalance(model, framework, clusters)?;
         let streams = self.streams(model)?;

@@ -83,14 +83,14 @@ fn answers_tell_the_parameters_of_the_model() {
 fn a_model_that_is_not_planned_ends_with_all_its_keys_and_a_cure() {
     let sparse = with(
         serde_json::from_str(&config("deepseek-v3")).unwrap(),
-        json!({ "model_type": "deepseek_v32", "index_n_heads": 64, "index_topk": 2048 }),
+        json!({ "model_type": "deepseek_v4", "index_n_heads": 64, "index_topk": 512 }),
     );
     let out = ask(&sparse.to_string(), &[]);
     let text = error(&out);
     assert_eq!(out.status.code(), Some(2), "{text}");
     assert!(out.stdout.is_empty());
     for key in [
-        "deepseek_v32",
+        "deepseek_v4",
         "sparse attention by an index",
         "index_n_heads",
         "index_topk",

@@ -153,6 +153,7 @@ impl Model<'_> {
             qk_norm: is(&line.qk_norm),
             attention: Attention::Flash,
             value_size: line.v_head_dim,
+            indexer: None,
             latent: line.kv_lora_rank.map(|keys| Latent {
                 query: line.q_lora_rank.filter(|rank| *rank > 0),
                 keys,

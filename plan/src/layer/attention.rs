@@ -2,7 +2,7 @@
 
 use super::part::{Group, Kernels, Part};
 use super::{BACKWARD_TRAFFIC, HALF, Task};
-use crate::model::{Attention, LayerKind, Linear, Mamba, Mixer, number};
+use crate::model::{Attention, Indexer, Latent, LayerKind, Linear, Mamba, Mixer, Trained, number};
 
 /// How often the forward of attention moves one score through memory: written by the product, read
 /// and written by softmax and by dropout, its mask, read by the second product, and what fusing
@@ -14,10 +14,16 @@ const CHUNK: f64 = 128.0;
 /// The traffic of a recurrence's backward over that of its forward: states are computed again. Assumed.
 const RECURRENT_BACKWARD: f64 = 3.0;
 
+/// Bytes moved for a score of an indexer: written in 32 bits, and read by the choice of the highest.
+const INDEX_SCORE: f64 = 8.0;
+
 /// Adds the part of the mixer without weights.
 pub(super) fn add(task: &Task<'_>, kind: LayerKind, kernels: &mut Kernels) {
     let [forward, backward] = match kind.mixer {
-        Mixer::Full => scores(task, None),
+        Mixer::Full => match (task.model.indexer, task.model.latent) {
+            (Some(indexer), Some(latent)) => chosen(task, indexer, latent, kind.trained),
+            _ => scores(task, None),
+        },
         Mixer::Window => scores(task, task.model.window),
         Mixer::Mamba => {
             task.model.mamba.map_or([0.0; 2], |mamba| recurrence(task, of_mamba(mamba)))
@@ -54,6 +60,29 @@ fn scores(task: &Task<'_>, window: Option<u64>) -> [f64; 2] {
             [forward, forward * machine.efficiency.flash_backward]
         }
     }
+}
+
+/// Forward and backward of attention to the keys that an indexer chooses, and of its scores, as fused kernels of
+/// Megatron-LM do them (`absorbed_mla.py` and `dsa_cudnn_kernels.py` in
+/// megatron/core/transformer/experimental_attention_variant): the latent of a token is the key and the value of all heads, so
+/// that a pair takes one product of a latent with its rotated part and one of a latent. Every device of a tensor group
+/// scores all pairs. Where the indexer is trained, the scores of chosen pairs are computed once more for its loss
+/// (`DeepSeek`-V3.2, arXiv 2512.02556, equation 4), and have gradients.
+fn chosen(task: &Task<'_>, indexer: Indexer, latent: Latent, trained: Trained) -> [f64; 2] {
+    let (machine, tokens) = (task.machine, task.tokens());
+    let sequence = number(task.model.sequence) * task.attended;
+    let heads = number(task.model.heads) / number(task.partition.tensor);
+    let [score, value] = [latent.keys + latent.rotary, latent.keys].map(number);
+    let [all, few] = [sequence / 2.0, indexer.keys_of(sequence)].map(|keys| tokens * keys);
+    let product = |pairs: f64, size: f64| 2.0 * pairs * size / machine.flash();
+    let queries = number(indexer.queries());
+    let core = product(few, heads * (score + value));
+    let index = product(all, queries) + machine.stream(all * INDEX_SCORE);
+    let [target, graded] = match trained {
+        Trained::Whole => [heads * score, queries].map(|size| product(few, size)),
+        _ => [0.0; 2],
+    };
+    [core + index + target, (core + graded) * machine.efficiency.flash_backward]
 }
 
 /// FLOPs and bytes of a recurrence's forward for a token.

@@ -47,7 +47,9 @@ impl Sizes {
 /// `product` as a device of `task` does it: a tensor group shares one side, or the tokens.
 pub(super) fn shared(task: &Task<'_>, product: Product) -> Sizes {
     let (tokens, t) = (task.tokens(), number(task.partition.tensor));
-    let rows = if product.side == Side::Neither { tokens / t } else { tokens };
+    // An indexer's products are not shared: each device does them for all tokens.
+    let is_split = product.side == Side::Neither && product.role != Role::Indexer;
+    let rows = if is_split { tokens / t } else { tokens };
     let [columns, inner] = product.divided(t);
     Sizes { rows, columns, inner, count: 1.0 }
 }
@@ -82,10 +84,15 @@ fn plain(task: &Task<'_>, trained: Trained, product: Product, kernels: &mut Kern
         Role::Dense => Group::Mlp,
         Role::SharedExpert => Group::Shared,
         Role::Attention if task.model.is_up(&product) => Group::LatentUp,
+        Role::Indexer => Group::Scores,
         _ => Group::Projections,
     };
     let (machine, sizes) = (task.machine, shared(task, product));
-    let passes = sizes.passes(machine, machine.plain_rate(task.precision));
+    let mut passes = sizes.passes(machine, machine.plain_rate(task.precision));
+    if product.role == Role::Indexer {
+        // Its inputs are detached: they have no gradient.
+        passes[1] = 0.0;
+    }
     kernels.add(Part::Products, group, task.slowed(trained.of_passes(passes)));
     if task.precision.is_low() {
         let quantizing = sizes.quantizing(machine, trained);

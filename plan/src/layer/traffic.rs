@@ -13,6 +13,9 @@ const WHOLE_TRAFFIC: f64 = 8.07;
 /// The same for one activation of the size of all queries, for queries, keys and values, which the
 /// group shares.
 const SHARED_TRAFFIC: f64 = 4.48;
+/// The same for the queries of an indexer: read and written by the rotation of positions, and by the Hadamard transform
+/// behind it, by counting.
+const INDEX_TRAFFIC: f64 = 4.0;
 /// The same for the width of the MLP: read and written by the activation function.
 const MLP_TRAFFIC: f64 = 2.0;
 /// The same for queries and keys where they are normalised: read and written, by counting.
@@ -60,6 +63,9 @@ fn numbers(task: &Task<'_>, kind: LayerKind) -> Vec<(Group, f64)> {
         let normed = if model.qk_norm { (queries + keys) * QK_NORM_TRAFFIC } else { 0.0 };
         all.push((Group::Norms, (queries * SHARED_TRAFFIC + normed) / t));
     }
+    if let Some(indexer) = model.indexer_of(kind) {
+        all.push((Group::Scores, number(indexer.queries()) * INDEX_TRAFFIC));
+    }
     if kind.ffn != Ffn::None {
         all.push((Group::Norms, half));
     }
@@ -97,6 +103,11 @@ pub(super) fn collectives(task: &Task<'_>, kind: LayerKind, kernels: &mut Kernel
         Ffn::Experts if has_shared => kernels.add(Part::Tensor, Group::Shared, pair),
         _ => {}
     }
+    if task.model.indexer_of(kind).is_some() && partition.tensor > 1 && partition.sequence_parallel
+    {
+        // All tokens are gathered for the indexer, which has no gradient of its input.
+        kernels.add(Part::Tensor, Group::Scores, [one / 2.0, 0.0, 0.0]);
+    }
     if matches!(kind.mixer, Mixer::Full | Mixer::Window) {
         let around = context(task);
         kernels.add(Part::Context, Group::Scores, [around, 2.0 * around, 0.0]);
@@ -114,19 +125,28 @@ fn context(task: &Task<'_>) -> f64 {
     if partition.context < 2 {
         return 0.0;
     }
-    let keys = number(task.model.kv_size()) / number(partition.tensor);
+    // Sparse attention goes to latents, which no tensor group shares, and to the indexer's key.
+    let keys = match (task.model.indexer, task.model.latent) {
+        (Some(indexer), Some(latent)) => number(latent.keys + latent.rotary + indexer.head_size),
+        _ => number(task.model.kv_size()) / number(partition.tensor),
+    };
     let others = number(partition.context - 1);
     let rate = machine.ring(partition.context, partition.tensor);
     // Attention begins when all that is gathered is there (Llama 3, arXiv 2407.21783, section 3.3.2).
-    let gathers = task.software.gathers_context;
+    let gathers = gathers_context(task);
     let exposed = if gathers { 1.0 } else { machine.efficiency.context_exposed };
     others * (task.tokens() * keys * HALF / rate * exposed + machine.efficiency.collective_latency)
+}
+
+/// Whether a context group gathers keys and values: an indexer chooses among all of them.
+fn gathers_context(task: &Task<'_>) -> bool {
+    task.software.gathers_context || task.model.indexer.is_some()
 }
 
 /// Adds the sums of partial results of a context group with a ring of keys and values, in memory: the
 /// output in the forward, gradients of queries, keys and values in the backward.
 fn merged(task: &Task<'_>, kernels: &mut Kernels) {
-    if task.software.gathers_context {
+    if gathers_context(task) {
         return;
     }
     let parts = number(task.partition.context.saturating_sub(1)) / number(task.partition.tensor);

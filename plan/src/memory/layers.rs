@@ -223,7 +223,8 @@ impl Keeper<'_> {
             Mixer::None => Kept::default(),
             Mixer::Mamba => Kept::of(self.mamba()),
             Mixer::Linear => Kept::of(self.linear()),
-            Mixer::Full | Mixer::Window if self.model.latent.is_some() => self.latent(),
+            Mixer::Full if self.model.indexer.is_some() => self.latent(true) + self.indexer(),
+            Mixer::Full | Mixer::Window if self.model.latent.is_some() => self.latent(false),
             Mixer::Full | Mixer::Window => self.attention(),
         }
     }
@@ -274,8 +275,11 @@ impl Keeper<'_> {
     }
 
     /// Latent attention: its input, the latents before and after their normalisation, and their
-    /// up-projections. Tensor groups do not divide the latents.
-    fn latent(&self) -> Kept {
+    /// up-projections. Tensor groups do not divide the latents. Sparse attention goes to the latents
+    /// themselves: it keeps queries before and after they are brought to the size of a latent, and
+    /// what it gives of that size, which is projected to values behind it (`absorbed_mla.py` in
+    /// megatron/core/transformer/experimental_attention_variant).
+    fn latent(&self, is_sparse: bool) -> Kept {
         let (model, Some(latent)) = (self.model, self.model.latent) else {
             return Kept::default();
         };
@@ -283,7 +287,16 @@ impl Keeper<'_> {
         let values = number(model.attended_size());
         let own = number(latent.query.unwrap_or(0) + latent.keys);
         let rotary = HALF * number(latent.rotary);
-        let up = HALF * (2.0 * queries + values) / self.tensor();
+        let heads = number(model.heads);
+        let of_latent = heads * number(latent.keys);
+        let (read, scores, result) = match is_sparse {
+            true => {
+                let kept = if self.again(Module::CoreAttention) { 0.0 } else { HALF * of_latent };
+                (queries + of_latent, SINGLE * heads, kept / self.tensor())
+            }
+            false => (2.0 * queries + values, self.scores(), 0.0),
+        };
+        let up = HALF * read / self.tensor();
         if self.is_selective_op() {
             return Kept::of(HALF * own / 2.0 + up / 2.0 + HALF * values / self.tensor());
         }
@@ -295,7 +308,29 @@ impl Keeper<'_> {
         self.part(Offloaded::QkvLinear, input)
             + self.part(Offloaded::CoreAttention, up)
             + self.part(Offloaded::AttentionProjection, given)
-            + Kept::of(HALF * own + rotary + normed + self.scores() / self.tensor())
+            + Kept::of(HALF * own + rotary + normed + scores / self.tensor() + result)
+    }
+
+    /// An indexer, which no tensor group divides, as Megatron-LM's fused kernels keep it (`dsa.py` and
+    /// `dsa_cudnn_kernels.py`, the same): the number of each chosen key in 32 bits. Where it is trained,
+    /// queries, weights, the key before and after its normalisation, and its input, which is gathered
+    /// from a tensor group. A context group gathers keys of the indexer and latents of the whole sequence.
+    fn indexer(&self) -> Kept {
+        let (model, Some(indexer), Some(latent)) =
+            (self.model, self.model.indexer, self.model.latent)
+        else {
+            return Kept::default();
+        };
+        if self.again(Module::CoreAttention) {
+            return Kept::default();
+        }
+        let elsewhere = number(self.partition.context - 1);
+        let gathered = number(latent.keys + latent.rotary + indexer.head_size);
+        let chosen = SINGLE * number(indexer.top_k.min(model.sequence));
+        let own = number(indexer.queries() + indexer.heads + 2 * indexer.head_size);
+        let input = self.input() * number(model.hidden) * (1.0 - 1.0 / self.shared());
+        let trained = if self.trained == Trained::Whole { HALF * own + input } else { 0.0 };
+        Kept::of(chosen + trained + HALF * gathered * elsewhere)
     }
 
     /// A Mamba-2 mixer: its input, what is projected, what the convolution and the scan give, and the

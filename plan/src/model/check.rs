@@ -77,13 +77,20 @@ fn bounds(sizes: &Sizes) -> Result<(), ModelError> {
             ("rotary-size", one.rotary, 1 << 16),
         ]
     });
+    let indexer = sizes.indexer.iter().flat_map(|one| {
+        [
+            ("index-heads", one.heads, 1 << 12),
+            ("index-head-size", one.head_size, 1 << 16),
+            ("index-top-k", one.top_k, 1 << 24),
+        ]
+    });
     let optional =
         optional.into_iter().filter_map(|(what, value, most)| Some((what, value?, most)));
     // Zero means none.
     let counts =
         [("positions", sizes.positions.max(1), MAX_SIZE), ("mtp", sizes.mtp.max(1), MAX_MTP)];
-    let all =
-        plain.into_iter().chain(optional).chain(experts).chain(latent).chain(recurrent(sizes));
+    let all = plain.into_iter().chain(optional).chain(experts).chain(latent).chain(indexer);
+    let all = all.chain(recurrent(sizes));
     match all.chain(counts).find(|&(_, value, most)| value == 0 || value > most) {
         Some((what, value, most)) => Err(ModelError::Size { what, value, most }),
         None => Ok(()),
@@ -126,6 +133,9 @@ fn relations(sizes: &Sizes) -> Result<(), ModelError> {
         if latent.rotary >= head_size {
             return Err(ModelError::Rotary { rotary: latent.rotary, head_size });
         }
+    }
+    if sizes.indexer.is_some() && sizes.latent.is_none() {
+        return Err(ModelError::Missing { kind: "an indexer", what: "latent-keys" });
     }
     let grouped = |what, value: u64, of, divisor: u64| match value.is_multiple_of(divisor) {
         true => Ok(()),
@@ -173,7 +183,7 @@ fn check_kind_sizes(sizes: &Sizes, kind: LayerKind) -> Result<(), ModelError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Latent, Linear, Mamba};
+    use crate::model::{Indexer, Latent, Linear, Mamba};
 
     fn small() -> Sizes {
         Sizes {
@@ -205,6 +215,7 @@ mod tests {
         let linear =
             Linear { key_heads: 4, value_heads: 6, key_size: 8, value_size: 8, convolution: 4 };
         let latent = Latent { query: None, keys: 32, rotary: 16 };
+        let indexer = Indexer { heads: 4, head_size: 16, top_k: 8 };
         assert_eq!(refusal(|_| {}), "fine");
         assert_eq!(refusal(|it| it.latent = Some(Latent { rotary: 8, ..latent })), "fine");
         let said = [
@@ -216,6 +227,14 @@ mod tests {
             (
                 refusal(|it| (it.latent, it.kv_heads) = (Some(Latent { rotary: 8, ..latent }), 2)),
                 "kv-heads is 2, but latent attention makes keys for each of 4 heads",
+            ),
+            (
+                refusal(|it| it.indexer = Some(indexer)),
+                "layers with an indexer, but latent-keys is",
+            ),
+            (
+                refusal(|it| it.indexer = Some(Indexer { top_k: 0, ..indexer })),
+                "index-top-k is 0: it must be from 1",
             ),
             (refusal(|it| it.mamba = Some(mamba)), "mamba-heads is 8, which is not a multiple of"),
             (refusal(|it| it.linear = Some(linear)), "linear-value-heads is 6, which is no"),
@@ -252,6 +271,7 @@ mod tests {
             experts: Some(Experts { count: most, top_k: most, shared: width }),
             value_size: Some(most),
             latent: Some(super::super::Latent { query: Some(1 << 20), keys: 1 << 20, rotary: 1 }),
+            indexer: Some(Indexer { heads: 1 << 12, head_size: most, top_k: width }),
             window: Some(width),
             dense_ffn: Some(width),
             mtp: MAX_MTP,

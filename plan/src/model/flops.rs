@@ -16,7 +16,10 @@ impl Transformer {
     /// 24 h^2 + 4 s h (Narayanan et al. 2021, arXiv 2104.04473, appendix).
     #[must_use]
     pub fn flops_of(&self, kind: LayerKind) -> f64 {
-        self.product_flops(kind) + self.attention_flops(kind) + self.state_flops(kind)
+        self.product_flops(kind)
+            + self.attention_flops(kind)
+            + self.index_flops(kind)
+            + self.state_flops(kind)
     }
 
     /// Of [`Self::flops_of`], the products with weights.
@@ -26,11 +29,38 @@ impl Transformer {
     }
 
     /// The part of [`Self::flops_of`] for scores and weighted values, which selective recomputation
-    /// repeats. In windows each token attends to no more than those of the window.
+    /// repeats. In windows each token attends to no more than those of the window, with an indexer to no more than
+    /// it chooses.
     #[must_use]
     pub fn attention_flops(&self, kind: LayerKind) -> f64 {
         let pair = 2.0 * number(self.heads * (self.head_size + self.value_head_size()));
         pair * number(self.attended_tokens(kind))
+    }
+
+    /// The part of [`Self::flops_of`] for the scores of an indexer: of each of its heads a product of the query and
+    /// the key of all pairs of tokens (`DeepSeek`-V3.2, arXiv 2512.02556, equation 1).
+    #[must_use]
+    pub fn index_flops(&self, kind: LayerKind) -> f64 {
+        self.index_flops_of(kind, number(self.sequence))
+    }
+
+    /// The same of `keys` of each query.
+    fn index_flops_of(&self, kind: LayerKind, keys: f64) -> f64 {
+        2.0 * number(self.indexer_of(kind).map_or(0, |indexer| indexer.queries())) * keys
+    }
+
+    /// Of [`Self::product_flops`], the projections of an indexer.
+    fn indexer_product_flops(&self, kind: LayerKind) -> f64 {
+        let own = self.products_of(kind).iter().filter(|one| one.role == Role::Indexer);
+        2.0 * number(own.map(|one| one.inner * one.outer).sum())
+    }
+
+    /// What is missing of twice the forward in the backward of an indexer. Its inputs are detached from the rest of the
+    /// model and have no gradient; and its loss, which no layer shares, is one of the chosen keys, whose scores alone
+    /// have a gradient (the same, section 2.1.1, equation 4; `--dsa-indexer-use-sparse-loss` of Megatron-LM).
+    fn without_gradient(&self, kind: LayerKind) -> f64 {
+        let chosen = self.index_flops_of(kind, number(self.attended_tokens(kind)));
+        self.indexer_product_flops(kind) + 2.0 * (self.index_flops(kind) - chosen)
     }
 
     /// The part of [`Self::flops_of`] for the state of a recurrent mixer: its update and readout, and
@@ -74,7 +104,9 @@ impl Transformer {
         let counts = self.counts(0..self.layers);
         if self.frozen().is_none() {
             let layers = counts.sum_of(self.layer_kinds(), |kind| self.flops_of(kind));
-            return 3.0 * (layers + self.head_flops() + self.mtp_flops());
+            let all = self.counts(0..self.layers + self.mtp);
+            let without = all.sum_of(self.layer_kinds(), |kind| self.without_gradient(kind));
+            return 3.0 * (layers + self.head_flops() + self.mtp_flops()) - without;
         }
         let layers = counts.sum_of(self.layer_kinds(), |kind| self.trained_flops(kind));
         let kind = self.mtp_kind();
@@ -85,13 +117,23 @@ impl Transformer {
         layers + head + mtp
     }
 
-    /// The same with the half of all pairs of tokens that causal attention computes, as Megatron-LM counts since 2025.
+    /// The same with the half of all pairs of tokens that causal attention computes, as Megatron-LM counts since 2025;
+    /// with an indexer, the pairs that it chooses among them.
     #[must_use]
     pub fn causal_flops(&self) -> f64 {
         let layers = self.counts(0..self.layers + self.mtp);
         let back = |kind: LayerKind| if kind.trained == Trained::ForwardOnly { 1.0 } else { 3.0 };
-        let of = |kind| self.attention_flops(kind) * back(kind);
-        self.model_flops() - layers.sum_of(self.layer_kinds(), of) / 2.0
+        let of = |kind| {
+            let attended = number(self.attended_tokens(kind)).max(1.0);
+            let sequence = number(self.sequence);
+            let indexer = self.indexer_of(kind);
+            let chosen = indexer.map_or(attended / 2.0, |indexer| indexer.keys_of(sequence));
+            let trained = if kind.trained == Trained::Whole { 2.0 } else { 0.0 };
+            let index = self.index_flops(kind) / 2.0
+                + trained * self.index_flops_of(kind, attended - chosen);
+            self.attention_flops(kind) * (1.0 - chosen / attended) * back(kind) + index
+        };
+        self.model_flops() - layers.sum_of(self.layer_kinds(), of)
     }
 
     /// Floating-point operations of all passes of a layer of `kind` for one token: attention and states have
@@ -99,7 +141,14 @@ impl Transformer {
     fn trained_flops(&self, kind: LayerKind) -> f64 {
         let without = self.attention_flops(kind) + self.state_flops(kind);
         let back = if kind.trained == Trained::ForwardOnly { 1.0 } else { 3.0 };
+        // An indexer that is not trained has a forward only.
+        let index = match kind.trained {
+            Trained::Whole => 3.0 * self.index_flops(kind) - self.without_gradient(kind),
+            Trained::ForwardOnly => self.index_flops(kind),
+            _ => self.index_flops(kind) - self.indexer_product_flops(kind),
+        };
         self.product_flops(kind) * kind.trained.passes()
+            + index
             + without * back
             + self.adapter_flops(kind) * 3.0
     }
@@ -122,7 +171,10 @@ impl Transformer {
         let again = |kind: LayerKind| match recompute {
             Recompute::None => 0.0,
             _ if kind.trained == Trained::ForwardOnly => 0.0,
-            Recompute::Selective => 3.0 * self.attention_flops(kind),
+            Recompute::Selective => {
+                let index = self.index_flops(kind) + self.indexer_product_flops(kind);
+                3.0 * self.attention_flops(kind) + index
+            }
             Recompute::Full | Recompute::First(_) => self.flops_again(kind),
             Recompute::Modules(modules) => self.flops_of_modules(kind, modules),
         };
@@ -142,9 +194,11 @@ impl Transformer {
     /// Of [`Self::flops_of`], those of `modules`. Activations and normalisations have no products.
     fn flops_of_modules(&self, kind: LayerKind, modules: Modules) -> f64 {
         let core = modules.has(Module::CoreAttention);
-        let attention = if core { self.attention_flops(kind) } else { 0.0 };
+        let scores = self.attention_flops(kind) + self.index_flops(kind);
+        let attention = if core { scores } else { 0.0 };
         let is_again = |one: &Product| match one.role {
             Role::Attention => modules.has(Module::LatentUp) && self.is_up(one),
+            Role::Indexer => core,
             Role::Dense => modules.has(Module::Mlp),
             Role::SharedExpert => modules.has(Module::Moe) || modules.has(Module::SharedExperts),
             Role::RoutedExpert | Role::Router => modules.has(Module::Moe),

@@ -3,9 +3,9 @@
 
 use std::ops::Range;
 
-use super::Sizes;
 use super::error::{MAX_KINDS, ModelError};
 use super::trained::Trained;
+use super::{Sizes, number};
 
 /// The kind of a layer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
@@ -92,6 +92,34 @@ pub struct Latent {
     pub rotary: u64,
 }
 
+/// The indexer of sparse attention over latents (`DeepSeek`-V3.2, arXiv 2512.02556, section 2.1): in every layer with
+/// [`Mixer::Full`] it scores all keys before a query, and attention takes those with the highest scores.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Indexer {
+    /// Heads of its queries, which share one key of a token.
+    pub heads: u64,
+    /// The size of a head, and of the key.
+    pub head_size: u64,
+    /// The most keys that a query attends to.
+    pub top_k: u64,
+}
+
+impl Indexer {
+    /// Numbers of all its queries of a token.
+    #[must_use]
+    pub const fn queries(&self) -> u64 {
+        self.heads * self.head_size
+    }
+
+    /// The mean keys of a query in a causal sequence of s tokens, k of which are chosen at most: k - k^2/(2 s), or s/2
+    /// where there are no more than k. Half of the diagonal is left out, as everywhere.
+    #[must_use]
+    pub fn keys_of(&self, sequence: f64) -> f64 {
+        let chosen = number(self.top_k).min(sequence);
+        chosen - chosen * chosen / (2.0 * sequence)
+    }
+}
+
 /// The sizes of a Mamba-2 mixer (Dao and Gu 2024, arXiv 2405.21060).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mamba {
@@ -139,7 +167,7 @@ impl LayerCounts {
     /// The sum of `of` over all layers of `kinds`.
     pub fn sum_of(&self, kinds: &[LayerKind], of: impl Fn(LayerKind) -> f64) -> f64 {
         let own = kinds.iter().zip(self.0).filter(|(_, count)| *count > 0);
-        own.map(|(kind, count)| crate::model::number(count) * of(*kind)).sum()
+        own.map(|(kind, count)| number(count) * of(*kind)).sum()
     }
 }
 

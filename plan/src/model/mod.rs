@@ -14,7 +14,7 @@ mod trained;
 use self::kinds::Layers;
 
 pub use self::error::{MAX_KINDS, ModelError};
-pub use self::kinds::{Ffn, Latent, LayerCounts, LayerKind, Linear, Mamba, Mixer};
+pub use self::kinds::{Ffn, Indexer, Latent, LayerCounts, LayerKind, Linear, Mamba, Mixer};
 pub use self::parameters::KindParameters;
 pub use self::products::{Product, Role, Side};
 pub use self::recompute::{Module, Modules, Recompute};
@@ -113,6 +113,8 @@ pub struct Sizes {
     pub value_size: Option<u64>,
     /// The latents that queries, keys and values are made of (MLA).
     pub latent: Option<Latent>,
+    /// The indexer that chooses the keys of attention over latents, of layers with [`Mixer::Full`].
+    pub indexer: Option<Indexer>,
     /// The tokens that attention sees in layers with [`Mixer::Window`].
     pub window: Option<u64>,
     /// The Mamba-2 layers' sizes, of layers with [`Mixer::Mamba`].

@@ -48,7 +48,9 @@ impl Transformer {
     /// Parameters of `mixer` outside its products with weights.
     fn beside_mixer(&self, mixer: Mixer) -> u64 {
         match mixer {
-            Mixer::Full | Mixer::Window => self.beside_attention(),
+            // The normalisation of an indexer's key has a scale and a shift.
+            Mixer::Full => self.beside_attention() + self.indexer.map_or(0, |it| 2 * it.head_size),
+            Mixer::Window => self.beside_attention(),
             // The convolution with its bias; of each head the bias of its step, A and D; the gated
             // normalisation.
             Mixer::Mamba => self.mamba.map_or(0, |mamba| {

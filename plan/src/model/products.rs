@@ -1,6 +1,6 @@
 //! The products with weights of each kind of layer, and the sizes of their inputs and outputs.
 
-use super::{Ffn, LayerKind, Linear, Mamba, Mixer, Sizes, Transformer, number};
+use super::{Ffn, Indexer, LayerKind, Linear, Mamba, Mixer, Sizes, Transformer, number};
 
 /// The use of a product with weights.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -9,6 +9,8 @@ pub enum Role {
     Attention,
     /// Down to a latent of queries, or of keys and values.
     LatentDown,
+    /// A projection of an indexer, which every device of a tensor group has whole and does for all tokens.
+    Indexer,
     /// An MLP.
     Dense,
     /// An expert that every token visits.
@@ -164,6 +166,7 @@ impl Sizes {
             }),
             Mixer::None => Vec::new(),
         };
+        all.extend(self.indexer_products(kind));
         match (kind.ffn, self.experts) {
             (Ffn::Dense, _) => all.extend(self.mlp(self.dense_width(), Role::Dense)),
             (Ffn::Experts, Some(experts)) => {
@@ -204,6 +207,25 @@ impl Sizes {
             output,
         ]);
         all
+    }
+
+    /// The indexer of a layer of `kind`, if it has one.
+    #[must_use]
+    pub fn indexer_of(&self, kind: LayerKind) -> Option<Indexer> {
+        self.indexer.filter(|_| kind.mixer == Mixer::Full)
+    }
+
+    /// The projections of an indexer: its queries, of the latent of queries if there is one, its key, and a weight of
+    /// each head (`DSAIndexer` in megatron/core/transformer/experimental_attention_variant/dsa.py).
+    fn indexer_products(&self, kind: LayerKind) -> Vec<Product> {
+        let Some(indexer) = self.indexer_of(kind) else { return Vec::new() };
+        let of_queries = self.latent.and_then(|latent| latent.query).unwrap_or(self.hidden);
+        let one = |inner, outer| Product::whole(inner, outer, Role::Indexer);
+        vec![
+            one(of_queries, indexer.queries()),
+            one(self.hidden, indexer.head_size),
+            one(self.hidden, indexer.heads),
+        ]
     }
 
     /// Both products of an MLP of `width`; the gate goes with the first.
@@ -256,12 +278,12 @@ impl Sizes {
         self.dense_ffn.unwrap_or(self.ffn)
     }
 
-    /// The most tokens that a token attends to in a layer of `kind`: the sequence, or the window; none
-    /// where there is no attention.
+    /// The most tokens that a token attends to in a layer of `kind`: the sequence, those that an indexer
+    /// chooses, or the window; none where there is no attention.
     #[must_use]
     pub fn attended_tokens(&self, kind: LayerKind) -> u64 {
         match kind.mixer {
-            Mixer::Full => self.sequence,
+            Mixer::Full => self.indexer.map_or(self.sequence, |one| one.top_k.min(self.sequence)),
             Mixer::Window => self.window.map_or(self.sequence, |window| window.min(self.sequence)),
             Mixer::Mamba | Mixer::Linear | Mixer::None => 0,
         }

@@ -25,6 +25,7 @@ fn latent() -> Sizes {
     }
 }
 
+const DEEPSEEK_INDEXER: Indexer = Indexer { heads: 64, head_size: 128, top_k: 2048 };
 const DENSE: LayerKind = LayerKind::of(Mixer::Full, Ffn::Dense);
 const SPARSE: LayerKind = LayerKind::of(Mixer::Full, Ffn::Experts);
 
@@ -61,6 +62,73 @@ fn latent_attention_has_five_products() {
     assert_eq!(mtp.experts, 256 * expert);
     assert_eq!([model.query_size(), model.attended_size()], [24_576, 16_384]);
     assert_eq!([model.kv_size(), model.latent_size()], [128 * 320, 2112]);
+}
+
+/// The tensors of the indexer of a layer of DeepSeek-V3.2, as its file lists them: 8192 x 1536, 128 x 7168, a scale and a
+/// shift of 128, 64 x 7168. Transformers 5.24 counts 851,524,864 in 61 layers.
+#[test]
+fn an_indexer_has_three_products_and_a_normalisation() {
+    let [without, with] =
+        [None, Some(DEEPSEEK_INDEXER)].map(|indexer| model(Sizes { indexer, ..latent() }));
+    let own = with.products_of(DENSE).iter().filter(|one| one.role == Role::Indexer);
+    let own: Vec<[u64; 2]> = own.map(|one| [one.outer, one.inner]).collect();
+    assert_eq!(own, [[8192, 1536], [128, 7168], [64, 7168]]);
+    let more = |kind| with.parameters_of(kind).dense - without.parameters_of(kind).dense;
+    assert_eq!([61 * more(DENSE), more(DENSE)], [851_524_864, more(SPARSE)]);
+    assert_eq!(with.mtp_parameters().dense - without.mtp_parameters().dense, more(SPARSE));
+    // Layers with a window have none.
+    let kinds = vec![LayerKind { mixer: Mixer::Window, ..DENSE }, SPARSE];
+    let windows = model(Sizes { kinds, window: Some(64), ..(*with).clone() });
+    assert_eq!(windows.parameters(), with.parameters() - more(DENSE));
+    // Queries are projected from the hidden state where they have no latent.
+    let direct = Latent { query: None, ..with.latent.unwrap() };
+    let direct = model(Sizes { latent: Some(direct), ..(*with).clone() });
+    assert!(direct.products_of(DENSE).iter().any(|one| (one.inner, one.outer) == (7168, 8192)));
+}
+
+/// One layer of 2 heads of 4 and 3, with an indexer of 2 heads of 4, for 4 tokens.
+#[test]
+fn flops_of_sparse_attention_are_those_of_the_chosen_pairs() {
+    let of = |top_k: Option<u64>| {
+        model(Sizes {
+            layers: 1,
+            hidden: 8,
+            heads: 2,
+            kv_heads: 2,
+            head_size: 4,
+            value_size: Some(3),
+            latent: Some(Latent { query: Some(6), keys: 5, rotary: 2 }),
+            indexer: top_k.map(|top_k| Indexer { heads: 2, head_size: 4, top_k }),
+            sequence: 4,
+            kinds: vec![DENSE],
+            mtp: 0,
+            ..latent()
+        })
+    };
+    let [dense, all, two] = [None, Some(4), Some(2)].map(of);
+    // A pair: 2 x 2 heads x (4 + 3); a pair of the indexer: 2 x 8. Projections: 2 x (6 x 8 + 8 x 4 + 8 x 2).
+    let (projections, scores) = (192.0, 16.0 * 4.0);
+    assert_eq!([&dense, &all, &two].map(|one| one.attention_flops(DENSE)), [112.0, 112.0, 56.0]);
+    assert_eq!([&dense, &all, &two].map(|one| one.index_flops(DENSE)), [0.0, scores, scores]);
+    // Where all keys are chosen, attention is dense: an indexer adds its scores forward and backward, and its
+    // projections forward and for the gradient of their weights.
+    let more = |model: &Transformer| model.model_flops() - dense.model_flops();
+    assert_eq!(more(&all), 2.0 * projections + 3.0 * scores);
+    // Of two keys each, gradients of half of the scores.
+    assert_eq!(more(&two), -3.0 * 56.0 + 2.0 * projections + 2.0 * scores);
+    // Causal: half of 4 x 4 pairs; of two keys 2 + (4 - 2) x 2 of them without half of the diagonal, 1.5 of each token.
+    let more = |model: &Transformer| model.causal_flops() - dense.causal_flops();
+    assert_eq!(more(&all), 2.0 * projections + 3.0 * 16.0 * 2.0);
+    let scores = 16.0 * 2.0 + 2.0 * 16.0 * 1.5;
+    assert_eq!(more(&two), 3.0 * 28.0 * (1.5 - 2.0) + 2.0 * projections + scores);
+    let again = |recompute| two.hardware_flops(recompute) - two.model_flops();
+    let core = Modules::of(&[Module::CoreAttention]).unwrap();
+    assert_eq!(again(Recompute::Modules(core)), 56.0 + 64.0 + projections);
+    assert_eq!(again(Recompute::Full), two.flops_of(DENSE));
+    // Frozen: forward, and of all but the indexer the gradient of the input.
+    let frozen = Frozen { layers: vec![0..=0], ..Frozen::default() };
+    let [dense, two] = [dense, two].map(|one| one.freezing(frozen.clone()).unwrap());
+    assert_eq!(two.model_flops() - dense.model_flops(), -3.0 * 56.0 + projections + 64.0);
 }
 
 #[test]

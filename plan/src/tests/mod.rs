@@ -12,6 +12,7 @@ mod optimizers;
 mod order_search;
 mod published;
 mod search;
+mod sparse;
 mod streams;
 mod unsure;
 

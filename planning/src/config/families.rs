@@ -60,6 +60,8 @@ pub(super) struct Family {
     pub(super) experts: Option<ExpertKeys>,
     /// Whether queries, keys and values are made of latents.
     pub(super) latent: bool,
+    /// Whether an indexer chooses the keys of attention in every layer.
+    pub(super) indexer: bool,
     pub(super) mixing: Mixing,
     /// Normalisations of a layer, where they are not one before attention and one before the MLP.
     pub(super) norms: Option<u64>,
@@ -89,6 +91,7 @@ const LLAMA: Family = Family {
     qk_norm: QkNorm::Never,
     experts: None,
     latent: false,
+    indexer: false,
     mixing: Mixing::Full,
     norms: None,
     sinks: false,
@@ -113,6 +116,14 @@ const DEEPSEEK_V3: Family = Family {
     experts: Some(BALANCED_EXPERTS),
     mtp: Some("num_nextn_predict_layers"),
     ..LLAMA
+};
+
+/// With sparse attention; `layer_types` says so of every layer.
+const DEEPSEEK_V32: Family = Family {
+    name: "deepseek_v32",
+    indexer: true,
+    harmless: "indexer_rope_interleave index_skip_topk_offset layer_types",
+    ..DEEPSEEK_V3
 };
 
 const QWEN2: Family = Family {
@@ -230,6 +241,8 @@ const FAMILIES: &[Family] = &[
     },
     DEEPSEEK_V3,
     Family { name: "kimi_k2", ..DEEPSEEK_V3 },
+    DEEPSEEK_V32,
+    Family { name: "glm_moe_dsa", ..DEEPSEEK_V32 },
     Family { name: "deepseek_v2", experts: Some(DEEPSEEK_EXPERTS), ..DEEPSEEK_V3 },
     Family {
         name: "glm4_moe",
@@ -437,7 +450,8 @@ pub(super) fn families() -> String {
 
 /// Kinds of models whose layers are not those of a plan, and why: taking keys out of their config does not change that.
 const UNPLANNED: &[(&str, &str)] = &[
-    ("deepseek_v32 glm_moe_dsa", "sparse attention by an index"),
+    ("deepseek_v4", "attention to compressed keys, and several streams of hidden states"),
+    ("glm5_next", "an indexer of pooled keys, and linear attention of a kind of its own"),
     ("kimi_linear minimax", "linear attention of a kind of its own"),
     (
         "gemma3n gemma3n_text",
@@ -479,6 +493,9 @@ impl Family {
         }
         if self.latent {
             read.push(super::keys::LATENT);
+        }
+        if self.indexer {
+            read.push(super::keys::INDEX);
         }
         read.extend(self.mtp);
         read.extend(self.experts.iter().flat_map(ExpertKeys::keys));

@@ -15,6 +15,8 @@ pub(super) enum Neutral {
     Layers,
     /// Where no window is shorter than the sequence.
     WindowPattern,
+    /// Where it is a list of layers that all have an indexer.
+    Indexers,
     /// Where it names the format in which the weights of a new model were published.
     Published,
 }
@@ -38,6 +40,7 @@ const fn feature(reason: &'static str, neutral: Neutral, keys: &'static str) -> 
 }
 
 const SPARSE: &str = "layers with and without experts in one model";
+const SHARED_INDEX: &str = "layers that take the keys which another layer's indexer chooses";
 const WINDOWS: &str = "attention in windows shorter than the sequence";
 /// Also the reason for a `layer_types` that lists no layer with a window.
 pub(super) const RECURRENT: &str = "layers of a recurrent kind, as Mamba and linear attention";
@@ -53,7 +56,11 @@ const FEATURES: &[Feature] = &[
         OFF,
         "kv_lora_rank q_lora_rank qk_head_dim qk_nope_head_dim qk_rope_head_dim v_head_dim",
     ),
-    feature("sparse attention by an index", OFF, "index_head_dim index_n_heads index_topk"),
+    feature("sparse attention by an index", OFF, INDEX),
+    feature(SHARED_INDEX, ONE, "index_topk_freq"),
+    feature(SHARED_INDEX, OFF, "index_share_for_mtp_iteration"),
+    feature(SHARED_INDEX, NULL, "index_topk_pattern"),
+    feature(SHARED_INDEX, Neutral::Indexers, "indexer_types"),
     feature(
         "shared experts",
         OFF,
@@ -146,6 +153,9 @@ pub(super) const GPT2_SIZES: &str =
 /// The keys of latent attention, as DeepSeek has them; the size of a whole head follows from its parts.
 pub(super) const LATENT: &str =
     "kv_lora_rank q_lora_rank qk_head_dim qk_nope_head_dim qk_rope_head_dim v_head_dim";
+
+/// The keys of the indexer of sparse attention, as DeepSeek-V3.2 and GLM-5 have them.
+pub(super) const INDEX: &str = "index_head_dim index_n_heads index_topk";
 
 /// The keys of linear attention beside full attention, as Qwen3-Next has them.
 pub(super) const LINEAR: &str = "full_attention_interval layer_types linear_conv_kernel_dim \

@@ -16,6 +16,9 @@ const KEYS: &[(&str, &[&str])] = &[
     ("latent-query", &["q_lora_rank"]),
     ("latent-keys", &["kv_lora_rank"]),
     ("rotary-size", &["qk_rope_head_dim"]),
+    ("index-heads", &["index_n_heads"]),
+    ("index-head-size", &["index_head_dim"]),
+    ("index-top-k", &["index_topk"]),
     ("ffn", &["moe_intermediate_size", "intermediate_size", "n_inner"]),
     ("dense-ffn", &["intermediate_size_mlp", "intermediate_size"]),
     (

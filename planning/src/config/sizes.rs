@@ -1,6 +1,8 @@
 //! The sizes of a model from the keys of its config.
 
-use plan::{Attention, Biases, Experts, Ffn, Latent, LayerKind, Linear, Mamba, Mixer, Norm, Sizes};
+use plan::{
+    Attention, Biases, Experts, Ffn, Indexer, Latent, LayerKind, Linear, Mamba, Mixer, Norm, Sizes,
+};
 use question::diagnostic::Diagnostic;
 
 use super::Config;
@@ -95,7 +97,15 @@ impl Config<'_> {
                 keys: self.required(&["kv_lora_rank"])?,
                 rotary,
             };
+            let indexer = || {
+                Ok(Indexer {
+                    heads: self.required(&["index_n_heads"])?,
+                    head_size: self.required(&["index_head_dim"])?,
+                    top_k: self.required(&["index_topk"])?,
+                })
+            };
             return Ok(Sizes {
+                indexer: family.indexer.then(indexer).transpose()?,
                 kv_heads: heads,
                 head_size: rotary.saturating_add(unrotated),
                 value_size: Some(self.required(&["v_head_dim"])?),

@@ -29,8 +29,8 @@ impl Config<'_> {
             false => String::new(),
         };
         format!(
-            "{read}A table [model] describes layers with attention to all tokens, in windows, of latents \
-             or linear, with Mamba-2, MLPs and experts; the config says {}. If a key changes neither \
+            "{read}A table [model] describes layers with attention to all tokens, in windows, of latents, \
+             sparse or linear, with Mamba-2, MLPs and experts; the config says {}. If a key changes neither \
              parameters nor FLOPs nor memory, take it out of the file",
             self.typed(),
         )
@@ -57,8 +57,9 @@ impl Config<'_> {
                 }
                 Some(feature) if self.is_neutral(feature.neutral, value, sequence, windows) => {}
                 Some(feature) => {
-                    let reason =
-                        if names_no_window(value) { keys::RECURRENT } else { feature.reason };
+                    let is_recurrent =
+                        matches!(feature.neutral, Neutral::Layers) && names_no_window(value);
+                    let reason = if is_recurrent { keys::RECURRENT } else { feature.reason };
                     match refused.iter_mut().find(|one| one.reason == reason) {
                         Some(one) => one.keys.push(key),
                         None => refused.push(Refused { reason, keys: vec![key] }),
@@ -112,6 +113,9 @@ impl Config<'_> {
                 })
             }),
             Neutral::WindowPattern => harmless(),
+            Neutral::Indexers => {
+                value.as_array().is_some_and(|layers| layers.iter().all(|layer| layer == "full"))
+            }
             Neutral::Published => value["quant_method"]
                 .as_str()
                 .is_some_and(|method| PUBLISHED_FORMATS.contains(&method)),

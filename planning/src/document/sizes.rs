@@ -33,6 +33,13 @@ keys! {
     latent_query: Option<u64>, label: "Latent size of queries (MLA)";
     /// The part of a head that is rotated and that all heads share in keys, with latent-keys.
     rotary_size: Option<u64>, label: "Rotary part of a head (MLA)";
+    /// The heads of an indexer, which chooses the keys that attention over latents goes to, as in DeepSeek-V3.2
+    /// [default: no indexer].
+    index_heads: Option<u64>, label: "Heads of the indexer (DSA)";
+    /// The size of a head of the indexer, and of its key.
+    index_head_size: Option<u64>, label: "Head size of the indexer (DSA)";
+    /// The most keys that the indexer chooses for a token.
+    index_top_k: Option<u64>, label: "Keys per token (DSA)";
     /// The tokens that attention sees in layers with a window [default: all].
     window: Option<u64>, label: "Attention window (tokens)";
     /// Every how many layers one attends to all tokens, where the others have a window or linear attention:

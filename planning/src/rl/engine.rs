@@ -55,6 +55,11 @@ impl Reader<'_> {
     pub(super) fn engine(&self, generating: u64) -> Result<(Engine, EngineFacts), Diagnostic> {
         let model = &self.samples.model;
         let machine = &self.samples.machine;
+        if model.indexer.is_some() {
+            let message = "the model has an indexer: how long engines with sparse attention take is not known";
+            let cure = "name a model whose attention goes to all tokens, such as deepseek-v3";
+            return Err(wrong("model", message.to_owned()).with_help(cure));
+        }
         let tensor = number(self.keys.tensor);
         let (token_bytes, shared) = self.cache();
         let of_device = token_bytes / shared;

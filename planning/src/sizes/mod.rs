@@ -3,7 +3,8 @@
 mod layers;
 
 use plan::{
-    Attention, Biases, Experts, Latent, Linear, Mamba, ModelError, Norm, Sizes, Transformer,
+    Attention, Biases, Experts, Indexer, Latent, Linear, Mamba, ModelError, Norm, Sizes,
+    Transformer,
 };
 use question::diagnostic::Diagnostic;
 
@@ -27,6 +28,7 @@ impl Reader<'_> {
             return Err(self.wrong("model", "sequence is missing: the tokens of a sample".into()));
         };
         let latent = self.latent(given)?;
+        let indexer = self.indexer(given)?;
         let experts = self.experts(given)?;
         let linear = self.linear(given)?;
         let mamba = self.mamba(given)?;
@@ -52,6 +54,7 @@ impl Reader<'_> {
             qk_norm: given.qk_norm.unwrap_or(false),
             attention,
             latent,
+            indexer,
             // A window that no sample fills is none.
             window: given.window.filter(|window| *window == 0 || *window < sequence),
             mamba,
@@ -130,6 +133,25 @@ impl Reader<'_> {
                 Err(self.wrong(key, "latent-keys and rotary-size belong together".into()))
             }
         }
+    }
+
+    fn indexer(&self, given: &SizesDocument) -> Result<Option<Indexer>, Diagnostic> {
+        let keys = [
+            ("index-heads", given.index_heads),
+            ("index-head-size", given.index_head_size),
+            ("index-top-k", given.index_top_k),
+        ];
+        let Some((key, _)) = keys.iter().find(|(_, value)| value.is_some()) else {
+            return Ok(None);
+        };
+        if given.latent_keys.is_none() {
+            let cure =
+                "an indexer chooses among latents: give latent-keys, rotary-size and head-size";
+            let message = format!("{key} is given, but not latent-keys");
+            return Err(self.wrong(key, message).with_help(cure));
+        }
+        let [heads, head_size, top_k] = self.all_of(keys, "layers with an indexer")?;
+        Ok(Some(Indexer { heads, head_size, top_k }))
     }
 
     fn experts(&self, given: &SizesDocument) -> Result<Option<Experts>, Diagnostic> {

@@ -182,6 +182,13 @@ fn tables_that_make_no_sense_are_refused_with_the_key_and_a_cure() {
         (without(DEEPSEEK, "head-size"), "head-size is missing: with latent-keys"),
         (without(&without(DEEPSEEK, "rotary"), "latent-keys"), "latent-query is given, but not"),
         (with(DEEPSEEK, "kv-heads = 8"), "kv-heads is 8, but latent attention makes keys for each"),
+        (with(DEEPSEEK, "index-heads = 64"), "index-head-size is missing: layers with an indexer"),
+        (with(QWEN_NEXT, "index-top-k = 8"), "index-top-k is given, but not latent-keys"),
+        (with(QWEN_NEXT, "index-top-k = 8"), "an indexer chooses among latents: give latent-keys"),
+        (
+            with(DEEPSEEK, "index-heads = 64\nindex-head-size = 128\nindex-top-k = 0"),
+            "index-top-k is 0: it must be from 1",
+        ),
         (changed(DEEPSEEK, "rotary-size = 64", "rotary-size = 192"), "rotary-size is 192: it must"),
         (without(DEEPSEEK, "dense-ffn"), "dense-ffn is missing: some layers have an MLP instead"),
         (without(DEEPSEEK, "dense-layers"), "dense-ffn is given, but all layers are alike"),

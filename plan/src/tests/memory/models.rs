@@ -1,7 +1,7 @@
 //! Models whose memory was published.
 
 use super::super::llama;
-use crate::{Experts, Ffn, Latent, LayerKind, Mamba, Mixer, Sizes};
+use crate::{Experts, Ffn, Indexer, Latent, LayerKind, Mamba, Mixer, Sizes};
 
 const SPARSE: LayerKind = LayerKind::of(Mixer::Full, Ffn::Experts);
 const DENSE: LayerKind = LayerKind::of(Mixer::Full, Ffn::Dense);
@@ -27,6 +27,10 @@ pub(super) fn named(name: &str, sequence: u64) -> Sizes {
             experts: Some(Experts { count: 256, top_k: 8, shared: 2048 }),
             mtp: 1,
             ..latent(14, [7168, 128], 3, [2048, 18_432], 129_280)
+        },
+        "deepseek-v3.2-14-layers" => Sizes {
+            indexer: Some(Indexer { heads: 64, head_size: 128, top_k: 2048 }),
+            ..named("deepseek-v3-14-layers", sequence)
         },
         "nemotron-3-nano-30b-a3b" => hybrid(),
         other => panic!("no model {other}"),

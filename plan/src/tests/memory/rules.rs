@@ -31,6 +31,7 @@ fn all_models() -> Vec<Transformer> {
         "qwen3-30b-a3b",
         "moonlight-16b-a3b",
         "deepseek-v3-14-layers",
+        "deepseek-v3.2-14-layers",
         "nemotron-3-nano-30b-a3b",
     ];
     let mut all: Vec<_> = names.iter().map(|name| models::named(name, 4096)).collect();

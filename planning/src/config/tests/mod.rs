@@ -74,7 +74,7 @@ fn what_is_not_planned_is_refused_with_all_its_keys() {
         "model_type": "kimi_linear", "linear_attn_config": { "num_heads": 32 }, "kv_lora_rank": 512,
         "num_shared_experts": 1, "mla_use_nope": true,
     });
-    let sparse = json!({ "model_type": "deepseek_v32", "index_n_heads": 64, "index_topk": 2048 });
+    let sparse = json!({ "model_type": "deepseek_v4", "index_n_heads": 64, "index_topk": 512 });
     let jamba = json!({ "model_type": "jamba", "attn_layer_period": 8, "mamba_d_state": 16 });
     for (text, named) in [
         (
@@ -83,7 +83,7 @@ fn what_is_not_planned_is_refused_with_all_its_keys() {
         ),
         (
             changed(config!("deepseek-v3"), sparse),
-            "deepseek_v32 index_n_heads index_topk sparse attention n_routed_experts kv_lora_rank",
+            "deepseek_v4 index_n_heads index_topk sparse attention n_routed_experts kv_lora_rank",
         ),
         (changed(LLAMA, jamba), "jamba attn_layer_period mamba_d_state recurrent"),
     ] {
@@ -102,7 +102,7 @@ fn what_is_not_planned_is_refused_with_all_its_keys() {
 /// Taking the offending keys out of a config does not make another model of it.
 #[test]
 fn kinds_that_are_not_planned_stay_so_without_their_keys() {
-    for kind in ["deepseek_v32", "kimi_linear", "gemma3n_text", "jamba", "mllama"] {
+    for kind in ["deepseek_v4", "glm5_next", "kimi_linear", "gemma3n_text", "jamba", "mllama"] {
         let refusal = refusal(&changed(LLAMA, json!({ "model_type": kind })));
         assert!(refusal.contains(&format!("`{kind}` is not planned")), "{refusal}");
     }
@@ -142,6 +142,11 @@ fn each_key_that_changes_the_model_is_refused() {
         (QWEN3_MOE, "mlp_only_layers", json!("all")),
         (config!("deepseek-v3"), "moe_layer_freq", json!([1])),
         (config!("deepseek-v3"), "index_topk", json!(2048)),
+        (config!("glm-5.1"), "index_topk_freq", json!(4)),
+        (config!("glm-5.1"), "index_topk_pattern", json!("FSSS")),
+        (config!("glm-5.1"), "indexer_types", json!(["full", "shared"])),
+        (config!("glm-5.1"), "index_share_for_mtp_iteration", json!(true)),
+        (config!("glm-5.1"), "index_kpool", json!(4)),
         (config!("gpt-oss-20b"), "experts_per_token", json!(8)),
         (config!("gpt-oss-20b"), "layer_types", json!(["sliding_attention"])),
         (config!("gpt-oss-20b"), "layer_types", json!(vec!["linear_attention"; 24])),
@@ -190,6 +195,10 @@ fn values_that_describe_nothing_change_nothing() {
         (MIXTRAL, "shared_expert_intermediate_size", json!(0)),
         (QWEN3_MOE, "intermediate_size", json!(5472)),
         (QWEN3_MOE, "mlp_only_layers", json!(null)),
+        (config!("glm-5.1"), "index_topk_freq", json!(1)),
+        (config!("glm-5.1"), "index_skip_topk_offset", json!(2)),
+        (config!("glm-5.1"), "indexer_types", json!(vec!["full"; 78])),
+        (config!("glm-5.1"), "layer_types", json!(vec!["deepseek_sparse_attention"; 78])),
         (config!("gpt2"), "n_inner", json!(3072)),
     ] {
         let text = changed(of, json!({ key: value }));
@@ -348,6 +357,8 @@ fn hostile_configs_are_refused_in_few_words() {
         (changed(MIXTRAL, json!({ "num_experts": 4 })), "are 8 and 4"),
         (changed(config!("deepseek-v3"), json!({ "kv_lora_rank": 0 })), "kv_lora_rank is 0"),
         (changed(config!("deepseek-v3"), json!({ "qk_nope_head_dim": 0 })), "rotary-size is 64"),
+        (changed(config!("deepseek-v3.2"), json!({ "index_topk": 0 })), "index_topk is 0: it must"),
+        (changed(config!("deepseek-v3.2"), json!({ "index_n_heads": null })), "no index_n_heads"),
         (
             changed(config!("deepseek-v3"), json!({ "qk_nope_head_dim": u64::MAX })),
             "qk_nope_head_dim is",

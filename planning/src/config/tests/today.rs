@@ -1,6 +1,6 @@
 //! Models that are trained today: their published and counted parameters, and their relatives.
 
-use plan::{Ffn, LayerKind, Mixer, Transformer};
+use plan::{Ffn, Indexer, LayerKind, Mixer, Sizes, Transformer};
 use scenarios::PAPER;
 use serde_json::{Value, json};
 
@@ -89,6 +89,44 @@ fn parameters_are_those_counted_and_published() {
         assert!(is_published(total, &row.total_params_b), "{name}: {total}");
         let published = &row.active_params_b;
         assert!(published.is_empty() || active_is_published(&model, published), "{name}: {active}");
+    }
+}
+
+/// Transformers 5.24 counts 671,877,929,216 and 743,911,199,232 on the meta device, without the biases of routers, which it
+/// has as buffers. The files of GLM-5.1 have 753,864,139,008 numbers with the layer of multi-token prediction. DeepSeek
+/// publishes 685 B for V3.2 with it, whose files have embedding and head once more for that layer.
+#[test]
+fn models_with_sparse_attention_have_the_parameters_of_their_files() {
+    let of = |text| {
+        let model = transformer(text);
+        (model.parameters(), model.parameters() + model.mtp_parameters().sum(), model)
+    };
+    let (own, with_mtp, deepseek) = of(config!("deepseek-v3.2"));
+    assert_eq!(own, 671_877_929_216 + 58 * 256);
+    let published = with_mtp + deepseek.embedding_parameters() + deepseek.head_parameters();
+    assert!((billions(published) - 685.0).abs() < 0.5, "{published}");
+    assert_eq!(deepseek.indexer, Some(Indexer { heads: 64, head_size: 128, top_k: 2048 }));
+    let (own, with_mtp, glm) = of(config!("glm-5.1"));
+    assert_eq!([own, with_mtp], [743_911_199_232 + 75 * 256, 753_864_139_008]);
+    assert_eq!(glm.indexer.map(|indexer| indexer.heads), Some(32));
+}
+
+/// MaxText counts 4162.71 TFLOPs for 16,384 tokens of DeepSeek-V3.2 in sequences of 4096, and 4103.37 without sparse attention
+/// (its pull request 2979). It counts gradients of an indexer's inputs and of all its scores, which are left out here, and the
+/// sum of scores over heads.
+#[test]
+fn flops_of_sparse_attention_are_those_that_maxtext_counts() {
+    let of = |text| {
+        let model = read(text, Some(4096)).unwrap().transformer;
+        Transformer::new(Sizes { mtp: 0, ..(*model).clone() }).unwrap().causal_flops()
+    };
+    let [projections, scores] = [2.0 * 13_959_168.0, 2.0 * 2.0 * 8192.0 * (2048.0 - 1536.0)];
+    let heads = 3.0 * 2.0 * 64.0 * 2048.0;
+    let more = 61.0 * (projections + scores + heads);
+    let sparse = of(config!("deepseek-v3.2")) + more;
+    for (ours, published) in [(of(config!("deepseek-v3")), 4103.37), (sparse, 4162.71)] {
+        let ours = ours * 16_384.0 / 1e12;
+        assert!((ours - published).abs() < 0.02, "{ours} {published}");
     }
 }
 
