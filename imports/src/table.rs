@@ -31,7 +31,8 @@ pub(super) static NEMO_RL: LazyLock<Table> =
     LazyLock::new(|| Table::of(include_str!("tables/nemo-rl.csv")));
 
 /// Sections of sizes of a model.
-const OF_MODEL: [&str; 7] = ["model", "groups", "heads", "latents", "linear", "mamba", "experts"];
+const OF_MODEL: [&str; 8] =
+    ["model", "groups", "heads", "latents", "indexer", "linear", "mamba", "experts"];
 
 /// The arguments of a framework.
 pub(super) struct Table {

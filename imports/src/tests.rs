@@ -239,3 +239,34 @@ fn a_log_of_anything_is_no_question() {
         assert!(!refused(text).is_empty());
     }
 }
+
+/// The arguments of Megatron-LM's functional test gpt3_mcore_te_tp2_pp2_dsa.
+const SPARSE: &str = "torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers 4 --hidden-size 512 \
+     --num-attention-heads 8 --multi-latent-attention --q-lora-rank 192 --kv-lora-rank 64 --qk-head-dim 16 \
+     --qk-pos-emb-head-dim 8 --v-head-dim 16 --experimental-attention-variant dsa --disable-bias-linear \
+     --dsa-indexer-n-heads 64 --dsa-indexer-head-dim 128 --dsa-indexer-topk 2048 --dsa-indexer-loss-coeff 0.01 \
+     --seq-length 1024 --vocab-size 51200 --micro-batch-size 4 --global-batch-size 32 --bf16 \
+     --position-embedding-type rope";
+
+#[test]
+fn an_indexer_is_read_with_the_defaults_that_a_plan_does_not_have() {
+    let own = imported(SPARSE);
+    let read = sizes(&own);
+    let indexer = [read.index_heads, read.index_head_size, read.index_top_k];
+    assert_eq!(indexer, [Some(64), Some(128), Some(2048)]);
+    assert_eq!((read.latent_keys, read.head_size), (Some(64), Some(24)));
+    let noted = own.to_toml().unwrap();
+    assert!(noted.contains("--dsa-kernel-backend is none: a plan has fused"), "{noted}");
+    assert!(noted.contains("--dsa-indexer-use-sparse-loss is not there"), "{noted}");
+    let untrained = SPARSE.replace("coeff 0.01", "coeff 0.0");
+    let noted = imported(&untrained).to_toml().unwrap();
+    assert!(noted.contains("--dsa-indexer-loss-coeff is not there"), "{noted}");
+    let fused = format!("{SPARSE} --dsa-indexer-use-sparse-loss --dsa-kernel-backend tilelang");
+    let noted = imported(&fused).to_toml().unwrap();
+    assert!(!noted.contains("--dsa-"), "{noted}");
+    // Without the variant it is dense.
+    let dense = SPARSE.replace("--experimental-attention-variant dsa", "");
+    assert_eq!(sizes(&imported(&dense)).index_heads, None);
+    let shared = refused(&format!("{SPARSE} --dsa-indexer-topk-freq 4"));
+    assert!(shared.contains("dsa-indexer-topk-freq") && shared.contains("take it out"), "{shared}");
+}

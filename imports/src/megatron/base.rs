@@ -26,7 +26,8 @@ pub(super) fn sizes(
 /// The key of `arguments` in a configuration that makes layers which a plan does not know.
 fn unplanned(arguments: &Arguments) -> Result<(), Wrong> {
     let variant = arguments.text("experimental-attention-variant")?;
-    let is_other = variant.is_some_and(|name| !matches!(name.as_str(), "gdn" | "gated_delta_net"));
+    let is_known = |name: &str| matches!(name, "gdn" | "gated_delta_net" | "dsa");
+    let is_other = variant.is_some_and(|name| !is_known(&name));
     let is_hybrid = arguments.has("hybrid-layer-pattern");
     let is_mamba = arguments.text("model-type")?.as_deref() == Some("mamba") && !is_hybrid;
     let of_variant = is_other.then_some("experimental-attention-variant");
@@ -71,6 +72,7 @@ fn altered(
     arguments.pass_model();
     if sizes.latent_keys.is_some() && arguments.is_off("multi-latent-attention") {
         (sizes.latent_keys, sizes.latent_query, sizes.rotary_size) = (None, None, None);
+        (sizes.index_heads, sizes.index_head_size, sizes.index_top_k) = (None, None, None);
         sizes.value_size = None;
         sizes.head_size = Some(arguments.whole("kv-channels")?.unwrap_or(128));
     }

@@ -51,7 +51,7 @@ pub(super) fn sizes(
         sizes.pattern = Some(letters);
         sizes.mtp = mtp.or(sizes.mtp);
     }
-    let sizes = mixers(arguments, attention(arguments, sizes)?)?;
+    let sizes = mixers(arguments, indexer(arguments, attention(arguments, sizes)?, notes)?)?;
     experts(arguments, dense, sizes, notes)
 }
 
@@ -138,6 +138,42 @@ fn attention(arguments: &Arguments, mut sizes: SizesDocument) -> Result<SizesDoc
             arguments.text("window-attn-skip-freq")?.and_then(|every| every.parse().ok());
     }
     Ok(sizes)
+}
+
+/// The indexer of sparse attention, with notes on what a plan has otherwise.
+fn indexer(
+    arguments: &Arguments,
+    sizes: SizesDocument,
+    notes: &mut Notes,
+) -> Result<SizesDocument, Wrong> {
+    let variant = arguments.text("experimental-attention-variant")?;
+    let backend = arguments.text("dsa-kernel-backend")?;
+    let coefficient = arguments.text("dsa-indexer-loss-coeff")?;
+    let is_sparse = arguments.has("dsa-indexer-use-sparse-loss");
+    let frequency = arguments.whole("dsa-indexer-topk-freq")?;
+    let own = arguments.fill("indexer", &sizes)?;
+    if variant.as_deref() != Some("dsa") {
+        return Ok(sizes);
+    }
+    if frequency.is_some_and(|every| every > 1) {
+        let why = "a plan does not know layers that take the keys of another layer's indexer";
+        return Err(Wrong::new("dsa-indexer-topk-freq", why).hint("take it out: all layers choose"));
+    }
+    let is_trained = coefficient.is_some_and(|given| given.parse() != Ok(0.0));
+    let mut note = |is: bool, text: &str| notes.extend(is.then(|| text.to_owned()));
+    note(
+        backend.is_none_or(|name| name == "none"),
+        "--dsa-kernel-backend is none: a plan has fused kernels, which take less time and memory",
+    );
+    note(
+        !is_trained,
+        "--dsa-indexer-loss-coeff is not there: a plan trains the indexer, which takes more time",
+    );
+    note(
+        is_trained && !is_sparse,
+        "--dsa-indexer-use-sparse-loss is not there: a plan has it, which takes less time",
+    );
+    Ok(own)
 }
 
 /// Linear attention and Mamba-2.
