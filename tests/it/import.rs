@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::cli::{Folder, refused, run, said, stdout};
 
 /// Questions of one set-up that Megatron-LM runs: the machine, the devices, and the rest.
-const QUESTIONS: [(&str, u64, &str); 4] = [
+const QUESTIONS: [(&str, u64, &str); 5] = [
     (
         "a100-80g",
         256,
@@ -30,6 +30,14 @@ const QUESTIONS: [(&str, u64, &str); 4] = [
          vocabulary = 102400\nexperts = 64\ntop-k = 6\nshared-ffn = 2816\ndense-layers = 1\ndense-ffn = 10944\nmtp = 1\n\
          [setup]\npipeline = 2\nexpert = 8\nrecompute = [\"mla_up_proj\", \"moe_act\"]\n[training]\n\
          precision = \"fp8-blockwise\"\ndispatcher = \"deepep\"\n",
+    ),
+    (
+        "h200",
+        64,
+        "batch = 512\nsequence = 16384\n[model]\nlayers = 24\nhidden = 2048\nheads = 16\nlatent-keys = 512\n\
+         latent-query = 1536\nrotary-size = 64\nhead-size = 192\nvalue-size = 128\nindex-heads = 16\nindex-head-size = 64\n\
+         index-top-k = 1024\nffn = 8192\ngated = true\nvocabulary = 102400\n[setup]\npipeline = 2\ncontext = 2\n\
+         [training]\ncontext-exchange = \"all-gather\"\n",
     ),
     (
         "h100",

@@ -100,6 +100,29 @@ fn a_model_that_is_not_planned_ends_with_all_its_keys_and_a_cure() {
     }
 }
 
+/// DeepSeek-V3.2 as its config and as the table of a scenario. No measured step has sparse attention, and torchtitan has
+/// no indexer.
+#[test]
+fn sparse_attention_is_planned_without_an_error_bar() {
+    let text = fs::read_to_string("scenarios/plan/deepseek-v3.2.toml").unwrap();
+    let own = plan(&text);
+    assert_eq!(own["parameters_total"], 671_877_944_064_u64);
+    let first = &own["plans"][0];
+    assert_eq!((first["error"].is_null(), &first["fits"]), (true, &json!(true)));
+    assert_eq!(first["runs_in_torchtitan"], json!(false));
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("config.json");
+    fs::write(&path, config("deepseek-v3.2")).unwrap();
+    let (head, rest) = text.split_once("[model]").unwrap();
+    let (_, rest) = rest.split_once("[[cluster]]").unwrap();
+    let by_config = format!("{head}model = {:?}\n[[cluster]]{rest}", path.to_str().unwrap());
+    assert_eq!(plan(&by_config)["plans"], own["plans"]);
+    let other = text.replace("\"megatron\"", "\"torchtitan\"");
+    let text = error(&answer(&other, "{}", &[]));
+    assert!(text.contains("torchtitan, which has no sparse attention by an indexer"), "{text}");
+    assert!(text.contains("take framework = \"megatron\""), "{text}");
+}
+
 /// The same model, once as a config and once as a table.
 #[test]
 fn a_table_describes_what_a_config_does() {

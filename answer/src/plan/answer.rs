@@ -267,8 +267,12 @@ impl Planner<'_> {
         found.map_err(|error| self.question.not_run(&error.to_string()))
     }
 
-    /// The error bar of each kind among `finalists`, which stand by cluster.
+    /// The error bar of each kind among `finalists`, which stand by cluster; none of sparse attention, of which
+    /// nothing was measured.
     fn bars(&self, finalists: &[Vec<SetupRun>]) -> Result<Vec<ErrorBar>, Diagnostic> {
+        if self.question.model.indexer.is_some() {
+            return Ok(Vec::new());
+        }
         let clusters = self.question.clusters.iter().zip(finalists);
         let steps = clusters.flat_map(|(cluster, found)| {
             found.iter().map(move |finalist| StepAsked {

@@ -15,7 +15,7 @@ use planning::Question;
 type Rule = (fn(&Question, &Plan) -> bool, &'static str);
 
 /// All omissions, the largest effect first.
-const RULES: [Rule; 25] = [
+const RULES: [Rule; 26] = [
     (
         |question, plan| {
             let software = setup(plan).software(&question.recipe);
@@ -111,6 +111,11 @@ const RULES: [Rule; 25] = [
     (
         |question, _| question.recipe.optimizer.update != Update::AdamW,
         "no measured step had this optimizer: the error is that of steps with AdamW",
+    ),
+    (
+        |question, _| question.model.indexer.is_some(),
+        "no measured step had sparse attention: its fused kernels are taken as fast as dense attention for each pair of \
+         an indexer's scores and of chosen keys",
     ),
     (
         |question, _| !question.model.frozen().is_none(),

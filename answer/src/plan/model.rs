@@ -2,7 +2,7 @@
 
 use plan::{Ffn, LayerKind, Mixer, Transformer, number};
 
-/// Its layers by kind, latents, shared experts and layers of multi-token prediction; nothing where all
+/// Its layers by kind, latents, indexers, shared experts and layers of multi-token prediction; nothing where all
 /// layers have attention to all tokens of queries, keys and values, and one MLP or routed experts alone.
 pub(super) fn layers(model: &Transformer) -> Option<String> {
     let kinds = shapes(model);
@@ -21,6 +21,10 @@ pub(super) fn layers(model: &Transformer) -> Option<String> {
             }
             None => format!("keys and values of a latent of {}", latent.keys),
         });
+    }
+    if let Some(index) = model.indexer {
+        let heads = format!("an indexer with {} heads of {}", index.heads, index.head_size);
+        more.push(format!("{heads} chooses {} keys of a token", index.top_k));
     }
     if let Some(experts) = model.experts.filter(|experts| experts.shared > 0) {
         more.push(format!("shared experts {} wide", experts.shared));
@@ -93,7 +97,7 @@ fn words(model: &Transformer, kind: LayerKind) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plan::{Experts, Latent, Sizes};
+    use plan::{Experts, Indexer, Latent, Sizes};
 
     use super::*;
 
@@ -132,7 +136,12 @@ mod tests {
         let words = "layers: 1 with attention and an MLP, 2 with attention and experts; queries of a \
                      latent of 48, keys and values of one of 32; shared experts 256 wide; 1 behind them \
                      for multi-token prediction";
-        assert_eq!(said(deepseek).as_deref(), Some(words));
+        assert_eq!(said(deepseek.clone()).as_deref(), Some(words));
+        let indexer = Some(Indexer { heads: 8, head_size: 32, top_k: 64 });
+        let sparse = said(Sizes { indexer, ..deepseek }).unwrap();
+        assert!(
+            sparse.contains("; an indexer with 8 heads of 32 chooses 64 keys of a token; shared")
+        );
         let window = LayerKind { mixer: Mixer::Window, ..dense };
         let kinds = vec![window, dense, window];
         let gemma = Sizes { window: Some(128), kinds, ..plain() };

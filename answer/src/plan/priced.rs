@@ -91,6 +91,7 @@ impl Plan {
 
     /// Whether `framework` runs it.
     pub fn runs_in(&self, framework: Framework, question: &Question) -> bool {
-        framework.runs(&self.finalist.costed().setup, &question.recipe)
+        framework.has_layers(&question.model)
+            && framework.runs(&self.finalist.costed().setup, &question.recipe)
     }
 }

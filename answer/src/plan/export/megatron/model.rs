@@ -76,6 +76,7 @@ fn attention(model: &Transformer) -> Vec<String> {
         add(format!("--qk-head-dim {}", model.head_size - latent.rotary));
         add(format!("--qk-pos-emb-head-dim {}", latent.rotary));
         add(format!("--v-head-dim {}", model.value_head_size()));
+        indexer(model).into_iter().for_each(&mut add);
     } else {
         if model.heads * model.head_size != model.hidden {
             add(format!("--kv-channels {}", model.head_size));
@@ -95,6 +96,25 @@ fn attention(model: &Transformer) -> Vec<String> {
         add("--attention-output-gate".to_owned());
     }
     lines
+}
+
+/// The indexer of sparse attention, whose loss and fused kernels are off by default. Its attention has neither a fused
+/// rotation nor a ring of context groups.
+fn indexer(model: &Transformer) -> Vec<String> {
+    let Some(indexer) = model.indexer else { return Vec::new() };
+    let lines = [
+        "--experimental-attention-variant dsa".to_owned(),
+        format!("--dsa-indexer-n-heads {}", indexer.heads),
+        format!("--dsa-indexer-head-dim {}", indexer.head_size),
+        format!("--dsa-indexer-topk {}", indexer.top_k),
+        "--dsa-indexer-use-sparse-loss".to_owned(),
+        "# --dsa-indexer-loss-coeff: that of Megatron-LM's own test, give yours".to_owned(),
+        "--dsa-indexer-loss-coeff 0.01".to_owned(),
+        "--dsa-kernel-backend cudnn".to_owned(),
+        "--no-rope-fusion".to_owned(),
+        "--cp-comm-type allgather".to_owned(),
+    ];
+    lines.into()
 }
 
 /// Windows, linear attention and Mamba-2.
@@ -250,6 +270,26 @@ mod tests {
         let all = model(vec![window, window]);
         assert_eq!(line(&all, "--window-attn-skip-freq"), None);
         assert!(!is_hybrid(&all));
+    }
+
+    /// What is read of it again is held in tests/it/import.rs.
+    #[test]
+    fn an_indexer_is_written_as_megatron_reads_it() {
+        let indexer = plan::Indexer { heads: 8, head_size: 32, top_k: 64 };
+        let latent = plan::Latent { query: Some(24), keys: 12, rotary: 4 };
+        let dense = model(vec![LayerKind::default(); 2]);
+        let sizes = Sizes { indexer: Some(indexer), latent: Some(latent), ..(*dense).clone() };
+        let sparse = Transformer::new(sizes).unwrap();
+        for (flag, value) in [
+            ("--experimental-attention-variant", "dsa"),
+            ("--dsa-indexer-n-heads", "8"),
+            ("--dsa-indexer-head-dim", "32"),
+            ("--dsa-indexer-topk", "64"),
+            ("--cp-comm-type", "allgather"),
+        ] {
+            assert_eq!(line(&sparse, flag).as_deref(), Some(value));
+            assert_eq!(line(&dense, flag), None);
+        }
     }
 
     #[test]

@@ -94,6 +94,7 @@ fn of_both(question: &Question, plan: &Plan, order: &TorchOrder) -> Vec<String> 
              main branch"
                 .to_owned()
         }),
+        question.model.indexer.map(|_| "index-heads: torchtitan has no indexer".to_owned()),
         recomputed_twice(plan),
     ];
     let mut all: Vec<String> = all.into_iter().flatten().collect();
