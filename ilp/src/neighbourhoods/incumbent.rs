@@ -107,13 +107,15 @@ impl Incumbent {
         lasts.map(|&pass| self.starts[pass]).max().unwrap_or(0) + 1
     }
 
-    /// The places of the passes of each stage that start within `times`; never that of the first.
-    pub(super) fn bands(&self, times: &Range<i64>) -> Vec<Range<usize>> {
+    /// The places of the passes of each stage that start within `times`, later by `slant`; never that of the first.
+    pub(super) fn bands(&self, times: &Range<i64>, slant: &[i64]) -> Vec<Range<usize>> {
         let place = |sequence: &[usize], time| {
             sequence.partition_point(|&pass| self.starts[pass] < time).max(1)
         };
-        let band = |sequence: &Vec<usize>| place(sequence, times.start)..place(sequence, times.end);
-        self.sequences.iter().map(band).collect()
+        let band = |(sequence, slant): (&Vec<usize>, &i64)| {
+            place(sequence, times.start + slant)..place(sequence, times.end + slant)
+        };
+        self.sequences.iter().zip(slant).map(band).collect()
     }
 
     /// The passes before `pass`, one count for each lane of its stage.

@@ -5,7 +5,8 @@
 //! the cost below that of the order. So only the passes within have windows, and a tree with about a node for two of
 //! them mostly says whether they have a better order. Every path that is critical crosses every time: one better
 //! order of a short time makes the whole step shorter. Times are visited one behind the other, short ones first, and
-//! longer ones when those have no better order.
+//! longer ones when those have no better order. They begin later from stage to stage, as forwards go down the pipeline,
+//! or as backwards go up: so a short time has all passes of a microbatch in one direction.
 //!
 //! (Large neighbourhood search is due to Shaw, *Using constraint programming and local search methods to solve
 //! vehicle routing problems*, 1998.)
@@ -71,10 +72,13 @@ pub fn improve(
     }
     let budget = Budget { left: Cell::new(steps), each: Cell::new(0), stop };
     let mut search = Neighbourhoods::new(instance, found.schedule.clone(), &budget)?;
+    let slants = slants(&search.compiled);
     let mut width = 1;
     while width * search.work <= search.incumbent.cost && !budget.is_spent() {
         let was = search.incumbent.cost;
-        search.sweep(width * search.work, &mut progress)?;
+        for slant in &slants {
+            search.sweep(width * search.work, slant, &mut progress)?;
+        }
         if search.incumbent.cost == was {
             width += (width / 2).max(1);
         }
@@ -135,11 +139,19 @@ impl<'a> Neighbourhoods<'a> {
         Ok(Self { instance, compiled, incumbent, windows, weights, trial, work, budget })
     }
 
-    /// Visits all times of the length `width`, from the first to the last, each as long as it has a better order.
-    fn sweep(&mut self, width: i64, progress: &mut impl FnMut(Nanos)) -> Result<(), Fault> {
-        let mut at = 0;
-        while at < self.incumbent.end() && !self.budget.is_spent() {
-            let bands = self.open(at..at + width);
+    /// Visits all times of the length `width` that begin later by `slant`, stage by stage, from the first to the last, each
+    /// as long as it has a better order.
+    fn sweep(
+        &mut self,
+        width: i64,
+        slant: &[i64],
+        progress: &mut impl FnMut(Nanos),
+    ) -> Result<(), Fault> {
+        let [latest, earliest] = [slant.iter().max(), slant.iter().min()];
+        let mut at = -latest.copied().unwrap_or(0);
+        let earliest = earliest.copied().unwrap_or(0);
+        while at < self.incumbent.end() - earliest && !self.budget.is_spent() {
+            let bands = self.open(at..at + width, slant);
             let widest = bands.iter().map(|band| band.len() as u64).max().unwrap_or(0);
             self.budget.each.set(widest * (widest + STEPS_OF_A_PASS));
             let cost = self.incumbent.cost;
@@ -155,9 +167,9 @@ impl<'a> Neighbourhoods<'a> {
         Ok(())
     }
 
-    /// Takes the passes that start within `times` for open; returns their places, stage by stage.
-    fn open(&mut self, times: Range<i64>) -> Vec<Range<usize>> {
-        let bands = self.incumbent.bands(&times);
+    /// Takes the passes that start within `times`, later by `slant`, for open; returns their places, stage by stage.
+    fn open(&mut self, times: Range<i64>, slant: &[i64]) -> Vec<Range<usize>> {
+        let bands = self.incumbent.bands(&times, slant);
         let sequences = self.incumbent.sequences.iter();
         for ((open, sequence), band) in self.compiled.open.iter_mut().zip(sequences).zip(&bands) {
             open.clear();
@@ -172,6 +184,9 @@ impl<'a> Neighbourhoods<'a> {
     fn ask(&mut self, bands: &[Range<usize>], most: i64) -> Option<Schedule> {
         let Self { instance, compiled, incumbent, windows, weights, trial, budget, .. } = self;
         let passes: usize = compiled.open.iter().map(Vec::len).sum();
+        if passes == 0 {
+            return None;
+        }
         incumbent.open(compiled, bands, most, windows);
         trial.note_latest(compiled, windows);
         windows.restart(compiled);
@@ -201,4 +216,34 @@ impl<'a> Neighbourhoods<'a> {
         self.incumbent.fix(&self.compiled, &mut self.windows);
         Ok(())
     }
+}
+
+/// How much later than that of the first stage the time of each stage begins: as forwards go down, and as backwards go
+/// up. An input always starts before such a time, too, if the pass that waits for it does; where links go round in
+/// loops that does not hold, and all stages have the same time.
+fn slants(compiled: &CompiledInstance) -> Vec<Vec<i64>> {
+    let outputs = || {
+        compiled.lanes.iter().filter_map(|lane| {
+            let (to, hop) = lane.output?;
+            Some(([lane.stage, compiled.lanes[to].stage], lane.time + hop))
+        })
+    };
+    let along = |link: [usize; 2]| {
+        let times = outputs().filter(|(other, _)| *other == link).map(|(_, time)| time);
+        times.min().unwrap_or(0)
+    };
+    let sums = |step: &dyn Fn(usize) -> i64| {
+        let mut at = 0;
+        let later = |stage| {
+            at += step(stage);
+            at
+        };
+        [0].into_iter().chain((1..compiled.stages).map(later)).collect::<Vec<i64>>()
+    };
+    let down = sums(&|stage| along([stage - 1, stage]));
+    let up = sums(&|stage| -along([stage, stage - 1]));
+    let holds =
+        |slant: &Vec<i64>| outputs().all(|([from, to], time)| slant[to] - slant[from] <= time);
+    let slants: Vec<_> = [down, up].into_iter().filter(holds).collect();
+    if slants.is_empty() { vec![vec![0; compiled.stages]] } else { slants }
 }

@@ -6,9 +6,9 @@ use pipeline::{Nanos, Placement, Schedule};
 use search::bounds::{Proof, best};
 use search::{Effort, Found, Instance, search};
 
-use super::{Budget, Neighbourhoods, improve};
+use super::{Budget, Neighbourhoods, improve, slants};
 use crate::solve::{cost, fits, solve};
-use crate::tests::{instance, one_by_one, recomputing};
+use crate::tests::{instance, instance_of, one_by_one, recomputing};
 
 /// `schedule` as the result of a search.
 fn found_as(instance: &Instance, schedule: Schedule) -> Found {
@@ -102,13 +102,26 @@ fn a_neighbourhood_leaves_the_windows_of_the_order() {
         let state = |search: &Neighbourhoods<'_>| format!("{:?}", search.windows);
         // The first pass of the trail clears the stages that are stale at first.
         let mut before = None;
-        for at in 0..40 {
+        let slants = slants(&search.compiled);
+        assert_eq!(slants.len(), 2);
+        for (at, slant) in (0..40).zip(slants.iter().cycle()) {
             let from = at * search.work / 2;
-            let bands = search.open(from..from + 2 * search.work);
+            let bands = search.open(from..from + 2 * search.work, slant);
             let most = search.incumbent.cost - 1;
             let _ = search.ask(&bands, most);
             let now = state(&search);
             assert_eq!(before.get_or_insert(now.clone()), &now, "at {at}");
         }
+    }
+}
+
+#[test]
+fn chunks_in_loops_have_times_that_no_input_leaves() {
+    for seed in 0..6 {
+        let asked = instance_of(Placement::Looped, [3, 2, 6], seed, seed % 2 == 0);
+        let from = one_by_one(&asked);
+        let was = cost(&asked, &from).unwrap();
+        let found = improved(&asked, from, 1 << 22);
+        assert!(found.cost < was, "{:?} of {was:?}", found.cost);
     }
 }
