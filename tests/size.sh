@@ -13,7 +13,7 @@ model     31705 pipeline sim profile certificate scenarios
 search    18341 search ilp failures
 hardware  28156 calibrate executor traces
 planner   45081 plan planning imports fsdp measured
-answers   44062 question cases answer reproduce
+answers   44060 question cases answer reproduce
 doors     23662 src python web draw native launches
 EOF
 }

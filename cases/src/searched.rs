@@ -130,10 +130,8 @@ impl Asked<'_> {
         headroom::check(self.context.host(), self.rule, self.resolved)?;
         let instance = self.instance(objective)?;
         let Search { effort, known, stop, .. } = *self.search;
-        let found = match self.search.solved {
-            true => best(&instance, (effort, known), progress, stop),
-            false => search::search(&instance, effort, progress, stop),
-        };
+        let solved = self.search.solved;
+        let found = best(&instance, (effort, known, solved), progress, stop);
         let found = found.map_err(|error| self.explain(&error))?;
         Ok((instance, found))
     }
@@ -189,16 +187,16 @@ pub(super) fn schedule(
 ) -> Result<Schedule, Diagnostic> {
     let instance = instance(scenario, setting, rule, resolved, Objective::Span)?;
     let effort = Effort { seed: setting.keys.seed.unwrap_or(0), ..Effort::default() };
-    let found = best(&instance, (effort, &[]), |_| {}, &|| false);
+    let found = best(&instance, (effort, &[], true), |_| {}, &|| false);
     Ok(found.map_err(|error| explain(scenario, setting, &error))?.schedule)
 }
 
 /// Searches the best order, improves it in its neighbourhoods, and where that leaves open whether there is a better one,
-/// goes on with branch and bound if that is likely to end within the effort; from the cheapest of the order found and
-/// `known`. Without a limit of the effort it goes on until `stop` returns true.
+/// goes on with branch and bound if it is to be `solved` and that is likely to end within the effort; from the cheapest
+/// of the order found and `known`. Without a limit of the effort it goes on until `stop` returns true.
 fn best(
     instance: &Instance,
-    (effort, known): (Effort, &[&Schedule]),
+    (effort, known, solved): (Effort, &[&Schedule], bool),
     mut progress: impl FnMut(Progress),
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Found, SearchError> {
@@ -229,8 +227,8 @@ fn best(
         return Ok(found);
     }
     let brief = first.times.map_or(0, |times| times.saturating_mul(ilp::BRIEF_STEPS));
-    if ilp::check(instance).is_ok() && ilp::is_solved_briefly(instance, [found.cost, bound], brief)
-    {
+    let is_brief = ilp::is_solved_briefly(instance, [found.cost, bound], brief);
+    if solved && is_brief && ilp::check(instance).is_ok() {
         let steps = times(ilp::BRIEF_STEPS);
         let tell = |best, bound, _| tell(best, bound);
         let solved = ilp::warm_start(instance, &mut found, steps, tell, &|| stop());
