@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 # Each wing with its budget and its rooms.
 wings() {
   cat <<'EOF'
-model     31705 pipeline sim profile certificate scenarios
+model     31819 pipeline sim profile certificate scenarios
 search    18341 search ilp failures
 hardware  28156 calibrate executor traces
 planner   45081 plan planning imports fsdp measured

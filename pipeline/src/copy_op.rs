@@ -95,3 +95,20 @@ impl CopyPart {
         Nanos(u64::try_from(part).unwrap_or(u64::MAX))
     }
 }
+
+/// The part of each activation that is copied to the host, and how far passes run ahead of the copies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CopyPolicy {
+    /// The part of each activation that is copied.
+    pub part: CopyPart,
+    /// Number of copies to the host that may be in flight when a stage begins the slot after a forward that is copied:
+    /// it waits until all but the last `max_inflight` copies of its forwards have ended, with 0 for each. `None`: no slot
+    /// waits. As `fine_grained_offloading_max_inflight_offloads` of Megatron-LM, which counts modules.
+    pub max_inflight: Option<u32>,
+}
+
+impl From<CopyPart> for CopyPolicy {
+    fn from(part: CopyPart) -> Self {
+        Self { part, max_inflight: None }
+    }
+}

@@ -60,7 +60,7 @@ pub mod schema;
 pub mod torch_csv;
 
 pub use bandwidth::{Bandwidth, BandwidthError};
-pub use copy_op::{CopyDirection, CopyOp, CopyPart, CopyTimes};
+pub use copy_op::{CopyDirection, CopyOp, CopyPart, CopyPolicy, CopyTimes};
 pub use costs::{
     Change, Collectives, Costs, Footprint, Footprints, Hops, MicrobatchWork, PassTimes, ShardTimes,
     Work, check_sum,

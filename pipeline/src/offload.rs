@@ -4,9 +4,12 @@
 //!
 //! A stage copies on streams, one copy after the other on each. A copy begins when its stream is
 //! free, so many slots of its stage have ended, and, for a copy back, the copy out has ended. The
-//! backward waits for the copy back.
+//! backward waits for the copy back. Where the copies in flight are limited, the slot after a forward waits for earlier
+//! copies out ([`CopyPolicy::max_inflight`]).
 
-use crate::copy_op::{CopyDirection, CopyOp, CopyPart};
+use std::collections::HashMap;
+
+use crate::copy_op::{CopyDirection, CopyOp, CopyPart, CopyPolicy};
 use crate::fault::Fault;
 use crate::order::Order;
 use crate::pass::{Kind, Pass};
@@ -18,10 +21,16 @@ pub type CopyStreams = Vec<Vec<CopyOp>>;
 /// The copies of a schedule to the host and back, valid from the moment they exist.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Copies {
-    part: CopyPart,
+    policy: CopyPolicy,
     /// The copy streams of each stage.
     stages: Vec<CopyStreams>,
+    /// By stage.
+    joins: Vec<Vec<Join>>,
 }
+
+/// A slot, by its number in the order of its stage, and the chunk and microbatch whose copy out has ended when it
+/// begins.
+type Join = (u32, (u16, u32));
 
 impl Copies {
     /// The only constructor. It checks that every activation goes out at most once, after its
@@ -33,7 +42,7 @@ impl Copies {
     pub(crate) fn new(
         (shape, placement): (Shape, Placement),
         orders: &[Order],
-        part: CopyPart,
+        policy: CopyPolicy,
         stages: Vec<CopyStreams>,
     ) -> Result<Self, Fault> {
         if stages.len() != orders.len() {
@@ -47,20 +56,27 @@ impl Copies {
         }
         let [mut is_out, _] = done;
         is_out.fill(false);
-        for (stage, streams) in stages.iter().enumerate() {
+        let copies = Self::joined(&lives, policy, stages);
+        for (stage, (streams, joins)) in copies.stages.iter().zip(&copies.joins).enumerate() {
             let fail = |(copy, what)| Fault::Copies { copy, stage, what };
-            no_deadlock(&lives, streams, &mut is_out).map_err(fail)?;
+            no_deadlock(&lives, streams, joins, &mut is_out).map_err(fail)?;
         }
-        Ok(Self { part, stages })
+        Ok(copies)
     }
 
-    /// Copies `part` of every activation, as [`Schedule::offloaded`](crate::Schedule::offloaded) describes, but for
-    /// the chunks that stay. Each copy waits for slots before its backward, in the order of the slots, so that the
-    /// copies are valid.
+    /// The copies of `stages`, with the slots that wait for copies out by `policy`.
+    fn joined(lives: &Lives, policy: CopyPolicy, stages: Vec<CopyStreams>) -> Self {
+        let joins = stages.iter().map(|streams| joins(lives, streams, policy.max_inflight));
+        Self { joins: joins.collect(), policy, stages }
+    }
+
+    /// Copies a part of every activation, as [`Schedule::offloaded`](crate::Schedule::offloaded) describes, but for
+    /// the chunks that stay. Each copy waits for slots before its backward, in the order of the slots, and each copy
+    /// out for its forward alone, so that the copies are valid.
     pub(crate) fn of_all(
         (shape, placement): (Shape, Placement),
         orders: &[Order],
-        part: CopyPart,
+        policy: CopyPolicy,
         ahead: u32,
         stays: impl Fn(u16) -> bool,
     ) -> Self {
@@ -82,13 +98,27 @@ impl Copies {
             });
             vec![out, back]
         });
-        Self { part, stages: stages.collect() }
+        Self::joined(&lives, policy, stages.collect())
     }
 
     /// The part of each activation that is copied.
     #[must_use]
     pub const fn part(&self) -> CopyPart {
-        self.part
+        self.policy.part
+    }
+
+    /// The part of each activation that is copied, and the copies that may be in flight.
+    #[must_use]
+    pub const fn policy(&self) -> CopyPolicy {
+        self.policy
+    }
+
+    /// Chunk and microbatch of each activation whose copy out has ended when slot `slot` of `stage`, counted from 0,
+    /// begins; those that an earlier slot waits for are left out.
+    pub fn joined_by(&self, stage: usize, slot: u32) -> impl Iterator<Item = (u16, u32)> {
+        let joins = &self.joins[stage];
+        let first = joins.partition_point(|&(at, _)| at < slot);
+        joins[first..].iter().take_while(move |&&(at, _)| at == slot).map(|&(_, cell)| cell)
     }
 
     /// The copy streams of each stage.
@@ -194,9 +224,27 @@ fn check(
     Ok(())
 }
 
+/// The slots of a stage that wait for copies out where at most `most` are in flight: the slot after a forward that is
+/// copied, for the copy of the forward that is `most` before it among those that are.
+fn joins(lives: &Lives, streams: &[Vec<CopyOp>], most: Option<u32>) -> Vec<Join> {
+    let Some(most) = most else { return Vec::new() };
+    let out = streams.iter().flatten().filter(|op| op.way == CopyDirection::Out);
+    let forward = |op: &CopyOp| lives.of_cell(op.chunk, op.microbatch)[0];
+    let mut out: Vec<Join> = out.map(|op| (forward(op), (op.chunk, op.microbatch))).collect();
+    out.sort_unstable();
+    let begun = out.iter().skip(most as usize);
+    begun.zip(&out).map(|(&(forward, _), &(_, cell))| (forward + 1, cell)).collect()
+}
+
 /// Advances the streams as far as they can while slots end in order: the activation of each backward must be
-/// back by the slots that have ended before it.
-fn no_deadlock(lives: &Lives, streams: &[Vec<CopyOp>], is_out: &mut [bool]) -> Result<(), Wrong> {
+/// back by the slots that have ended before it, and that of each of `joins` out.
+fn no_deadlock(
+    lives: &Lives,
+    streams: &[Vec<CopyOp>],
+    joins: &[Join],
+    is_out: &mut [bool],
+) -> Result<(), Wrong> {
+    let waits: HashMap<_, _> = joins.iter().map(|&(slot, cell)| (cell, slot)).collect();
     let mut at = vec![0usize; streams.len()];
     let mut ended = 0u32;
     loop {
@@ -211,6 +259,10 @@ fn no_deadlock(lives: &Lives, streams: &[Vec<CopyOp>], is_out: &mut [bool]) -> R
                     && lives.of_cell(op.chunk, op.microbatch)[1] < ended
                 {
                     return Err((*op, "is after one that waits for its backward"));
+                }
+                let joined = waits.get(&(op.chunk, op.microbatch));
+                if op.way == CopyDirection::Out && joined.is_some_and(|&slot| slot < ended) {
+                    return Err((*op, "waits for a slot that waits for it to end"));
                 }
                 is_out[cell] = true;
                 (*at, moved) = (*at + 1, true);
@@ -248,6 +300,8 @@ mod tests {
             "| O0.0@1 O0.1@2 | R0.0@2 R0.1@5",
             "|0.5 O0.0@1 R0.0@3",
             "|0.125 O0.1@2 |0.125 R0.1@2",
+            "|<=0 O0.0@1 R0.0@3",
+            "|0.5<=1 O0.0@1 O0.1@2 |0.5<=1 R0.0@2 R0.1@5",
         ] {
             let text = format!("{PLAIN} {copies}\n");
             let schedule: Schedule = text.parse().unwrap();
@@ -270,9 +324,17 @@ mod tests {
             // Microbatch 0 is to come back behind one that leaves after its backward.
             ("| O0.0@1 O0.2@4 R0.0@2 R0.2@6", "R0.0@2 of stage 0 is after one that waits"),
             ("| R0.0@3 O0.0@1", "R0.0@3 of stage 0 waits for a copy that is after it"),
+            // F0.1 waits until microbatch 0 is on the host, whose copy waits for F0.1.
+            ("|<=0 O0.0@2 R0.0@3", "O0.0@2 of stage 0 waits for a slot that waits for it to end"),
+            ("|<=1 O0.0@3 O0.1@3 | R0.0@3 R0.1@4", "is not a copy"),
+            ("|<=1 O0.0@3 O0.1@3 |<=1 R0.0@3 R0.1@4", "O0.0@3 of stage 0 waits for a slot"),
         ] {
             let fault = fault(copies);
             assert!(fault.contains(what), "{copies}: {fault}");
+        }
+        for policy in ["|<=", "|<=-1", "|<1", "|1<=1", "|0.5<=+1"] {
+            let fault = fault(&format!("{policy} O0.0@1 R0.0@3"));
+            assert!(fault.contains("is not a copy"), "{policy}: {fault}");
         }
         for words in ["| X0.0@1", "| O0.0", "| O0.0@-1", "| O+0.0@1", "|2 O0.0@1", "|0.0 O0.0@1"] {
             let fault = fault(words);
@@ -283,6 +345,20 @@ mod tests {
         }
         let two = "F0.0 BW0.0 |\nF1.0 BW1.0 |0.5".parse::<Schedule>().unwrap_err();
         assert!(two.to_string().contains("line 2, column 12"), "{two}");
+    }
+
+    #[test]
+    fn a_slot_waits_for_the_copy_that_is_one_too_many() {
+        let text = format!("{PLAIN} |<=1 O0.0@1 O0.1@2 O0.2@3 |<=1 R0.0@3 R0.1@5 R0.2@7");
+        let schedule: Schedule = text.parse().unwrap();
+        let copies = schedule.copies().unwrap();
+        let joined = |slot| copies.joined_by(0, slot).collect::<Vec<_>>();
+        let expected = [vec![], vec![], vec![(0, 0)], vec![(0, 1)], vec![], vec![]];
+        assert_eq!([0, 1, 2, 3, 4, 9].map(joined), expected);
+        assert_eq!(
+            schedule.offloaded(CopyPart::WHOLE, 0).copies().unwrap().joined_by(0, 3).next(),
+            None
+        );
     }
 
     #[test]

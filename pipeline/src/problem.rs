@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::copy_op::CopyPart;
+use crate::copy_op::{CopyPart, CopyPolicy};
 use crate::costs::{Costs, Footprint, Footprints};
 use crate::fault::Fault;
 use crate::schedule::Schedule;
@@ -153,6 +153,7 @@ pub struct Problem {
     offload_chunks: Option<u64>,
     offload_part: CopyPart,
     reload_ahead: Option<u32>,
+    max_inflight: Option<u32>,
     updates: u32,
 }
 
@@ -177,6 +178,7 @@ impl Problem {
             offload_chunks: None,
             offload_part: CopyPart::WHOLE,
             reload_ahead: None,
+            max_inflight: None,
             updates: 1,
         })
     }
@@ -195,10 +197,9 @@ impl Problem {
     pub fn differs_in_costs_alone(&self, other: &Self) -> bool {
         let Self { shape, costs: _, footprints, limits, .. } = self;
         let rest = |of: &Self| {
-            let Self {
-                group, segments, offload_chunks, offload_part, reload_ahead, updates, ..
-            } = *of;
-            (group, segments, offload_chunks, offload_part, reload_ahead, updates)
+            let Self { group, segments, offload_chunks, offload_part, updates, .. } = *of;
+            let copies = (offload_chunks, offload_part, of.reload_ahead, of.max_inflight);
+            (group, segments, copies, updates)
         };
         (shape, footprints, limits) == (&other.shape, &other.footprints, &other.limits)
             && rest(self) == rest(other)
@@ -272,6 +273,13 @@ impl Problem {
         Self { reload_ahead: Some(ahead), ..self }
     }
 
+    /// The same with at most `copies` to the host in flight, where any order copies
+    /// ([`CopyPolicy::max_inflight`]).
+    #[must_use]
+    pub fn with_max_inflight(self, copies: u32) -> Self {
+        Self { max_inflight: Some(copies), ..self }
+    }
+
     /// The same with other `microbatches`, all of the same work.
     ///
     /// # Errors
@@ -292,8 +300,9 @@ impl Problem {
     /// `schedule` with the copies to the host that this problem asks of any order, if it does.
     #[must_use]
     pub fn offloaded(&self, schedule: Schedule) -> Schedule {
+        let policy = CopyPolicy { part: self.offload_part, max_inflight: self.max_inflight };
         match self.reload_ahead {
-            Some(ahead) => schedule.offloaded(self.offload_part(), ahead),
+            Some(ahead) => schedule.offloaded(policy, ahead),
             None => schedule,
         }
     }

@@ -35,7 +35,7 @@ impl Schedule {
         let Some(copies) = self.copies() else { return Ok(schedule) };
         let stages = self.orders().iter().zip(copies.stages());
         let streams = stages.map(|(order, streams)| moved(order, &anew, streams)).collect();
-        schedule.with_copies(copies.part(), streams)
+        schedule.with_copies(copies.policy(), streams)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use crate::copy_op::CopyPart;
+use crate::copy_op::CopyPolicy;
 use crate::fault::Fault;
 use crate::offload::{Copies, CopyStreams};
 use crate::order::Order;
@@ -48,33 +48,38 @@ impl Schedule {
         Ok(Self { shape, placement, orders, walk, recomputed, copies: None, parameter_ops: None })
     }
 
-    /// The same with `part` of some activations copied to the host and back, by the streams of each
+    /// The same with a part of some activations copied to the host and back, by the streams of each
     /// stage.
     ///
     /// # Errors
     /// [`Fault::Copies`] if a copy is of no activation, or of one that is discarded, comes at the wrong
     /// time, or would make the stage wait for ever.
-    pub fn with_copies(self, part: CopyPart, streams: Vec<CopyStreams>) -> Result<Self, Fault> {
+    pub fn with_copies(
+        self,
+        policy: impl Into<CopyPolicy>,
+        streams: Vec<CopyStreams>,
+    ) -> Result<Self, Fault> {
         let all = streams.iter().enumerate();
         let all = all.flat_map(|(stage, one)| one.iter().flatten().map(move |&copy| (stage, copy)));
         if let Some((stage, copy)) = all.clone().find(|(_, copy)| self.recomputes(copy.chunk)) {
             let what = "is of an activation that is discarded and recomputed";
             return Err(Fault::Copies { copy, stage, what });
         }
-        let copies = Copies::new((self.shape, self.placement), &self.orders, part, streams)?;
+        let copies =
+            Copies::new((self.shape, self.placement), &self.orders, policy.into(), streams)?;
         Ok(self.with_checked(copies))
     }
 
-    /// The same with `part` of every activation copied to the host and back, out on one stream of each
+    /// The same with a part of every activation copied to the host and back, out on one stream of each
     /// stage and back on another, where enough slots lie between: a copy back may begin when its
     /// backward is `ahead` slots before the one the stage comes to. An activation whose backward
     /// comes no later than that after its forward stays on the device, and so does the input that a
     /// recomputation starts from.
     #[must_use]
-    pub fn offloaded(self, part: CopyPart, ahead: u32) -> Self {
+    pub fn offloaded(self, policy: impl Into<CopyPolicy>, ahead: u32) -> Self {
         let stays = |chunk| self.recomputes(chunk);
         let at = (self.shape, self.placement);
-        let copies = Copies::of_all(at, &self.orders, part, ahead, stays);
+        let copies = Copies::of_all(at, &self.orders, policy.into(), ahead, stays);
         self.with_checked(copies)
     }
 

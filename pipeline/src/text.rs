@@ -2,7 +2,8 @@
 //!
 //! A pass is its kind, chunk and microbatch; a pair is two passes joined by `&`. Behind the passes,
 //! each `|` begins a stream of copies to the host (`O0.3@7`: out, after 7 slots of the stage have
-//! ended) and back (`R0.3@12`); `|0.5` where half of each activation is copied. The shape is read
+//! ended) and back (`R0.3@12`); `|0.5` where half of each activation is copied, `|<=1` where at most
+//! one copy out is in flight when the slot after a forward begins, `|0.5<=1` both. The shape is read
 //! off the lines: p lines, chunks and microbatches as far as they are numbered. Two chunks or more
 //! per stage are taken to lie [`Looped`](Placement::Looped) or as a [`Vee`](Placement::Vee), one
 //! chunk per stage `Looped` or [`Mirrored`](Placement::Mirrored), whichever fits more passes, the
@@ -16,7 +17,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use crate::copy_op::{CopyDirection, CopyOp, CopyPart};
+use crate::copy_op::{CopyDirection, CopyOp, CopyPart, CopyPolicy};
 use crate::fault::Fault;
 use crate::offload::CopyStreams;
 use crate::order::Order;
@@ -49,7 +50,7 @@ pub enum TextError {
     #[error(
         "line {line}, column {column}: `{word}` is not a copy; write way (O out, R back), chunk, \
          microbatch and how many slots must have ended, such as O0.3@7 or R0.3@12; or `|`, or `|0.5` \
-         with the part that is copied, the same in all lines"
+         with the part that is copied, or `|0.5<=1` with the most copies out in flight, the same in all lines"
     )]
     Copy {
         /// Line, from 1.
@@ -110,9 +111,9 @@ impl fmt::Display for Schedule {
                 let sep = if i > 0 { " " } else { "" };
                 write!(f, "{sep}{slot}")?;
             }
-            let part = self.copies().map_or(String::new(), |copies| part_text(copies.part()));
+            let policy = self.copies().map_or(String::new(), |copies| policy_text(copies.policy()));
             for stream in self.copies().iter().flat_map(|copies| &copies.stages()[stage]) {
-                write!(f, " |{part}")?;
+                write!(f, " |{policy}")?;
                 stream.iter().try_for_each(|op| write!(f, " {op}"))?;
             }
             writeln!(f)?;
@@ -131,8 +132,8 @@ impl FromStr for Schedule {
         }
         let (vocabulary, lines) = read_header(lines)?;
         let headers = usize::from(vocabulary != Vocabulary::Whole);
-        let mut part = None;
-        let read = |(stage, line)| read_line(stage, stage + 1 + headers, line, &mut part);
+        let mut policy = None;
+        let read = |(stage, line)| read_line(stage, stage + 1 + headers, line, &mut policy);
         let lines = lines.split('\n').enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
         let (orders, streams): (Vec<_>, Vec<_>) = lines.into_iter().unzip();
         let stages = orders.len();
@@ -147,9 +148,9 @@ impl FromStr for Schedule {
             .with_vocabulary(vocabulary)?;
         let placement = likeliest_placement(shape, &orders);
         let schedule = Self::new(shape, placement, orders)?;
-        Ok(match part {
+        Ok(match policy {
             None => schedule,
-            Some(part) => schedule.with_copies(part, streams)?,
+            Some(policy) => schedule.with_copies(policy, streams)?,
         })
     }
 }
@@ -198,13 +199,13 @@ fn read_header(lines: &str) -> Result<(Vocabulary, &str), TextError> {
     if rest.is_empty() { Err(TextError::Empty) } else { Ok((vocabulary, rest)) }
 }
 
-/// The passes of line `number`, from 1, and the streams of copies behind them. All lines copy the
-/// same part.
+/// The passes of line `number`, from 1, and the streams of copies behind them. All lines copy by the
+/// same policy.
 fn read_line(
     stage: usize,
     number: usize,
     line: &str,
-    part: &mut Option<CopyPart>,
+    policy: &mut Option<CopyPolicy>,
 ) -> Result<(Order, CopyStreams), TextError> {
     let mut order = Order::default();
     let mut streams = CopyStreams::new();
@@ -219,8 +220,8 @@ fn read_line(
             TextError::Copy { line, column, word }
         };
         if let Some(text) = word.strip_prefix('|') {
-            let given = read_part(text).ok_or_else(wrong)?;
-            if *part.get_or_insert(given) != given {
+            let given = read_policy(text).ok_or_else(wrong)?;
+            if *policy.get_or_insert(given) != given {
                 return Err(wrong());
             }
             streams.push(Vec::new());
@@ -239,12 +240,27 @@ fn read_line(
     Ok((order, streams))
 }
 
-/// The text behind a `|`: nothing for whole activations, else the part, as in `0.5`.
-fn part_text(part: CopyPart) -> String {
-    match part {
+/// The text behind a `|`: nothing for whole activations, else the part, as in `0.5`; then the most copies in flight, as
+/// in `<=1`, if there is a limit.
+fn policy_text(CopyPolicy { part, max_inflight }: CopyPolicy) -> String {
+    let part = match part {
         CopyPart::WHOLE => String::new(),
         part => format!("0.{:03}", part.per_mille()).trim_end_matches('0').to_owned(),
-    }
+    };
+    part + &max_inflight.map_or(String::new(), |most| format!("{IN_FLIGHT}{most}"))
+}
+
+/// The mark in front of the most copies out in flight.
+const IN_FLIGHT: &str = "<=";
+
+fn read_policy(text: &str) -> Option<CopyPolicy> {
+    let (part, most) =
+        text.split_once(IN_FLIGHT).map_or((text, None), |(part, most)| (part, Some(most)));
+    let max_inflight = match most {
+        Some(most) => Some(most.parse().ok().filter(|_| is_plain(most))?),
+        None => None,
+    };
+    Some(CopyPolicy { part: read_part(part)?, max_inflight })
 }
 
 fn read_part(text: &str) -> Option<CopyPart> {

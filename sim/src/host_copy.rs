@@ -87,20 +87,27 @@ impl<'a, D: Fn(u16, CopyDirection) -> u64> Clock<'a, D> {
         })
     }
 
-    /// Arrival of the last activation that the backwards of `slot`, the next of `stage`, need from the host.
+    /// Arrival of the last activation that the backwards of `slot`, the next of `stage`, need from the host, or of
+    /// the last that has to be on the host by then.
     pub(crate) fn ready(&mut self, stage: usize, slot: Slot) -> u64 {
-        if !slot.passes().any(is_backward) {
+        let at = u32::try_from(self.ended[stage].len()).unwrap_or(u32::MAX);
+        let (copies, shape) = (self.copies, self.schedule.shape());
+        let mut joined = copies.joined_by(stage, at).peekable();
+        if joined.peek().is_none() && !slot.passes().any(is_backward) {
             return 0;
         }
         self.advance(stage);
-        let shape = self.schedule.shape();
+        let out = joined.map(|(chunk, microbatch)| {
+            let copy = self.of_cell[shape.cell(chunk, microbatch)];
+            self.done.get(copy as usize).map_or(0, |copy| copy.out[1].0)
+        });
         let back = slot.passes().filter(|&pass| is_backward(pass)).map(|pass| {
             match self.of_cell[shape.cell(pass.chunk, pass.microbatch)] {
                 NONE => 0,
                 copy => self.done[copy as usize].back[1].0,
             }
         });
-        back.max().unwrap_or(0)
+        back.chain(out).max().unwrap_or(0)
     }
 
     /// The next slot of `stage` has ended at `time`.

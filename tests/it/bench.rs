@@ -1,8 +1,8 @@
 //! A question to the event engine that owns its parts.
 
 use pipeline::{
-    Bandwidth, Bytes, Collectives, CopyPart, Costs, Family, Footprint, Footprints, Nanos,
-    PassTimes, Problem, Schedule, Shape, ShardTimes,
+    Bandwidth, Bytes, Collectives, CopyPart, CopyPolicy, Costs, Family, Footprint, Footprints,
+    Nanos, PassTimes, Problem, Schedule, Shape, ShardTimes,
 };
 use sim::cluster::{Cluster, ClusterSpec, Host, Inter, Intra, Seating, Seats};
 use sim::engine::{self, EngineError, NominalDurations, Run};
@@ -58,9 +58,19 @@ impl Bench {
     }
 
     /// The same with thousandths of activations on the host, called back so many slots ahead.
-    pub(crate) fn offloaded(mut self, per_mille: u32, ahead: u32) -> Self {
+    pub(crate) fn offloaded(self, per_mille: u32, ahead: u32) -> Self {
+        self.offloaded_within(per_mille, ahead, None)
+    }
+
+    /// The same with at most `max_inflight` copies to the host in flight, if there is a limit.
+    pub(crate) fn offloaded_within(
+        mut self,
+        per_mille: u32,
+        ahead: u32,
+        max_inflight: Option<u32>,
+    ) -> Self {
         if let Some(part) = CopyPart::new(per_mille) {
-            self.schedule = self.schedule.offloaded(part, ahead);
+            self.schedule = self.schedule.offloaded(CopyPolicy { part, max_inflight }, ahead);
         }
         self
     }

@@ -323,12 +323,12 @@ proptest! {
     #[test]
     fn runs_on_clusters_are_explained_to_the_nanosecond(
         numbers in prop::collection::vec(any::<u64>(), 40),
-        offload in proptest::option::of((100..900u32, 0..4u32)),
+        offload in proptest::option::of((100..900u32, 0..4u32, proptest::option::of(0..3u32))),
         noise in proptest::option::of((0.5..3.0f64, 0.0..0.3f64, 0..100u64)),
     ) {
         let Some(mut bench) = machine::question(&numbers) else { return Ok(()) };
-        if let Some((per_mille, ahead)) = offload {
-            bench = bench.offloaded(per_mille, ahead);
+        if let Some((per_mille, ahead, max_inflight)) = offload {
+            bench = bench.offloaded_within(per_mille, ahead, max_inflight);
         }
         let noise = noise.map(|(factor, sigma, stall)| {
             stragglers(bench.hardware.seats.devices(), factor, sigma, stall)

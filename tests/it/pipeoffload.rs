@@ -3,8 +3,8 @@
 
 use pipeline::closed_form::{Uniform, offload_ratio};
 use pipeline::{
-    Bytes, CopyPart, CopyTimes, Costs, Family, Fault, Footprint, Footprints, Nanos, PassTimes,
-    Problem, Schedule, Shape, Slot, peak_in_flight,
+    Bytes, CopyPart, CopyPolicy, CopyTimes, Costs, Family, Fault, Footprint, Footprints, Nanos,
+    PassTimes, Problem, Schedule, Shape, Slot, peak_in_flight,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -255,23 +255,69 @@ proptest! {
         [out, back] in [0..60u64, 0..60u64],
         ahead in 0..4u32,
         per_mille in 1..=1000u32,
+        max_inflight in proptest::option::of(0..4u32),
     ) {
         let shape = schedule.shape();
         let costs = copying(costs, shape, [out, back]);
         let plain = Replay::new().metrics(&schedule, &costs).unwrap().makespan();
-        let schedule = schedule.offloaded(CopyPart::new(per_mille).unwrap(), ahead);
+        let (part, without) = (CopyPart::new(per_mille).unwrap(), schedule.clone());
+        let overlapped = schedule.clone().offloaded(part, ahead);
+        let overlapped = Replay::new().metrics(&overlapped, &costs).unwrap().makespan();
+        let schedule = schedule.offloaded(CopyPolicy { part, max_inflight }, ahead);
         if let Some(copies) = schedule.copies() {
             // What is made to be valid is valid.
-            let again = schedule.clone().with_copies(copies.part(), copies.stages().to_vec());
+            let again = schedule.clone().with_copies(copies.policy(), copies.stages().to_vec());
             prop_assert_eq!(again.as_ref(), Ok(&schedule));
         }
+        let text = schedule.to_string();
+        prop_assert_eq!(text.parse::<Schedule>().map(|read| read.to_string()), Ok(text.clone()));
         let replayed = Replay::new().timeline(&schedule, &costs).unwrap();
-        prop_assert!(pipeline::Metrics::of(&replayed).makespan() >= plain);
+        let makespan = pipeline::Metrics::of(&replayed).makespan();
+        prop_assert!(makespan >= overlapped && overlapped >= plain);
+        if let Some(most) = max_inflight {
+            check_in_flight((&schedule, &without), &costs, &replayed, (most, ahead))?;
+        }
         prop_assert_eq!(&Bench::ideal(schedule.clone(), costs.clone()).run().timeline, &replayed);
         let free = costs.with_copies(Vec::new());
         let free = Replay::new().metrics(&schedule, &free).unwrap();
         prop_assert_eq!(free.makespan(), plain, "copies that take no time");
     }
+}
+
+/// With at most `most` copies out in flight: when a slot begins, all but the last `most` copies of earlier forwards of its
+/// stage have ended. So a stage holds, of what is copied, at most `most` + 1 activations on their way out, and those
+/// whose backward is at most `ahead` + 1 slots away; `plain` are its peaks without copies, of 1000 bytes each.
+fn check_in_flight(
+    (schedule, plain): (&Schedule, &Schedule),
+    costs: &Costs,
+    timeline: &pipeline::Timeline,
+    (most, ahead): (u32, u32),
+) -> Result<(), TestCaseError> {
+    let Some(part) = schedule.copies().map(pipeline::Copies::part) else { return Ok(()) };
+    let held = Footprint { until_backward: Bytes(1000), until_weight: Bytes(0) };
+    let footprints = Footprints::uniform(schedule.shape(), held);
+    let copies = timed::host_copies(schedule, &Nominal(costs), &footprints);
+    for (stage, spans) in timeline.stages.iter().enumerate() {
+        let forward = |copy: &HostCopy| {
+            spans.iter().position(|span| span.slot.passes().any(|pass| pass == copy.pass))
+        };
+        let mut out: Vec<_> = copies.iter().filter(|copy| copy.stage == stage).collect();
+        out.sort_by_key(|copy| forward(copy));
+        for (at, span) in spans.iter().enumerate() {
+            let ended = out.iter().take_while(|copy| forward(copy) < Some(at)).count();
+            let joined = ended.saturating_sub(most as usize);
+            prop_assert!(out[..joined].iter().all(|copy| copy.out[1] <= span.start));
+        }
+    }
+    let peaks = activation_peaks(schedule, timeline, &copies, &footprints).unwrap();
+    let kept = pipeline::Memory::of(plain, &footprints).unwrap().peak;
+    // The slot that runs, and each of those with such a backward, may be a pair of two forwards or two backwards.
+    let passes = if schedule.orders().iter().all(pipeline::Order::is_unpaired) { 1 } else { 2 };
+    let (copied, near) = (part.of_bytes(Bytes(1000)).0, u64::from(most + passes * (ahead + 3)));
+    for (peak, kept) in peaks.iter().zip(kept) {
+        prop_assert!(peak.0 <= kept.0 / 1000 * (1000 - copied) + near * copied, "{peak} {kept}");
+    }
+    Ok(())
 }
 
 /// Out after the forward, back a backward's time before the backward, and enough time between.

@@ -148,3 +148,34 @@ fn offloaded_activations_are_away_between_forward_and_backward() {
     let (run, _) = offload(bench.on(nodes(1, 1), &Seating::Contiguous, 0), 16, 0);
     assert!(run.copies.iter().all(|copy| copy.stage == 0) && !run.copies.is_empty());
 }
+
+/// GPipe on two stages with three microbatches: F takes 10, BW 30, and a copy of the 15 bytes of an activation 15 each
+/// way. Called back only when its backward is next.
+#[test]
+fn passes_that_wait_for_copies_to_the_host_take_longer_and_hold_less() {
+    let run = |max_inflight| {
+        let bench = Bench::family(Family::GPipe, [2, 1, 3], [10, 20, 10], 0);
+        let bench = bench.on(nodes(1, 1), &Seating::Contiguous, 0).holding(15, 0);
+        let bench = bench.offloaded_within(1000, 0, max_inflight);
+        let run = bench.run();
+        let occupancy = bench.simulation().occupancy(&run).unwrap().unwrap();
+        let starts = |stage: usize| -> Vec<u64> {
+            run.timeline.stages[stage].iter().map(|span| span.start.0).collect()
+        };
+        let peaks: Vec<u64> = occupancy.peaks.iter().map(|peak| peak.bytes.0).collect();
+        ([starts(0), starts(1)], peaks)
+    };
+    // Overlapped: copies out on stage 1 are 20..35, 35..50, 50..65, copies back 40..55, 85..100, 130..145; stage 0 is
+    // back at 45, 130 and 175 and waits for gradients at 85, 130 and 175. Both hold all three when F2 starts.
+    let overlapped = [vec![0, 10, 20, 85, 130, 175], vec![10, 20, 30, 55, 100, 145]];
+    assert_eq!(run(None), (overlapped, vec![45, 45]));
+    // Blocking: copies out of stage 0 are 10..25, 35..50, 60..75, each before the next slot; those of stage 1 20..35,
+    // 45..60, 70..85. Copies back begin at 60 on stage 0 and at 70 on stage 1, beside the last copy out: two are held.
+    let blocking = [vec![0, 25, 50, 115, 160, 205], vec![10, 35, 60, 85, 130, 175]];
+    assert_eq!(run(Some(0)), (blocking, vec![30, 30]));
+    // One in flight: F2 waits on both stages for the first copy out, 10..25 and 20..35; the second is out at 40 and 50.
+    let one = [vec![0, 10, 25, 90, 135, 180], vec![10, 20, 35, 60, 105, 150]];
+    assert_eq!(run(Some(1)), (one, vec![45, 45]));
+    // Three copies are never more than three in flight.
+    assert_eq!(run(Some(3)), run(None));
+}

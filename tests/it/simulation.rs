@@ -94,13 +94,13 @@ proptest! {
     #[test]
     fn details_change_no_figure_on_a_cluster(
         numbers in prop::collection::vec(any::<u64>(), 40),
-        offload in proptest::option::of((100..900u32, 0..4u32)),
+        offload in proptest::option::of((100..900u32, 0..4u32, proptest::option::of(0..3u32))),
         sigma in proptest::option::of(0.0..0.3f64),
         wants in wants(),
     ) {
         let Some(mut bench) = machine::question(&numbers) else { return Ok(()) };
-        if let Some((per_mille, ahead)) = offload {
-            bench = bench.offloaded(per_mille, ahead);
+        if let Some((per_mille, ahead, max_inflight)) = offload {
+            bench = bench.offloaded_within(per_mille, ahead, max_inflight);
         }
         let noise = sigma.map(|sigma| noise(bench.hardware.seats.devices(), sigma));
         check(&bench.simulation().under(noise.as_ref()), wants);

@@ -130,7 +130,7 @@ impl<'a, C: Durations> EventLoop<'a, C> {
         }
         let (slot, step) = (self.next_slot(stage), self.stages[stage].step);
         let lacks = |value| !self.progress[self.cell(value, step)].arrived;
-        if self.remote_needs(stage, slot).any(lacks) || !self.are_here(slot, step) {
+        if self.remote_needs(stage, slot).any(lacks) || !self.are_in_place(stage, slot) {
             return;
         }
         if !self.has_parameters(stage) {

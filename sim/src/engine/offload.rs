@@ -145,14 +145,22 @@ impl<C: Durations> EventLoop<'_, C> {
         }
     }
 
-    /// Whether the activations that the backwards of `slot` need are on the device.
-    pub(super) fn are_here(&self, slot: Slot, step: u32) -> bool {
-        self.job.offload.is_none()
-            || slot.passes().filter(|&pass| is_backward(pass)).all(|pass| {
-                let place = self.copy_place(pass.chunk, pass.microbatch, step);
-                let copy = self.copies.of_cell[place];
-                copy == NONE || self.copies.whereabouts[copy as usize] == Whereabouts::Here
-            })
+    /// Whether the activations that the backwards of `slot`, the next of `stage`, need are on the device, and those
+    /// on the host that have to be by then.
+    pub(super) fn are_in_place(&self, stage: usize, slot: Slot) -> bool {
+        let Some(offload) = self.job.offload else { return true };
+        let step = self.stages[stage].step;
+        let whereabouts = |chunk, microbatch| {
+            let copy = self.copies.of_cell[self.copy_place(chunk, microbatch, step)];
+            self.copies.whereabouts.get(copy as usize)
+        };
+        let mut joined = offload.copies.joined_by(stage, self.copies.progress[stage].ended);
+        let mut backwards = slot.passes().filter(|&pass| is_backward(pass));
+        joined.all(|(chunk, microbatch)| {
+            whereabouts(chunk, microbatch).is_some_and(|&place| place != Whereabouts::Leaving)
+        }) && backwards.all(|pass| {
+            whereabouts(pass.chunk, pass.microbatch).is_none_or(|&place| place == Whereabouts::Here)
+        })
     }
 
     fn copy_place(&self, chunk: u16, microbatch: u32, step: u32) -> usize {

@@ -59,7 +59,7 @@ impl<C: Durations> EventLoop<'_, C> {
                         Some(on) => StandstillCause::Value { on },
                         None => StandstillCause::Collective,
                     },
-                    (None, _) if !self.are_here(slot, step) => StandstillCause::HostCopy,
+                    (None, _) if !self.are_in_place(stage, slot) => StandstillCause::HostCopy,
                     (None, Some(room)) if !self.devices[device].taken => {
                         let limit = room.limits[device];
                         let needs = self.over(stage, slot).map_or(limit, Bytes);
