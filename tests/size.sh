@@ -13,8 +13,8 @@ model     31819 pipeline sim profile certificate scenarios
 search    18341 search ilp failures
 hardware  28156 calibrate executor traces
 planner   45081 plan planning imports fsdp measured
-answers   44060 question cases answer reproduce
-doors     23662 src python web draw native launches
+answers   44087 question cases answer reproduce
+doors     23663 src python web draw native launches
 EOF
 }
 

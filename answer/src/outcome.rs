@@ -226,6 +226,8 @@ impl Outcome {
                 // How many activations of chunks and microbatches, over all stages, and the part of each.
                 activations = copies.count(),
                 part = f64::from(copies.part().per_mille()) / 1000.0,
+                // The most copies out in flight when a stage goes on after a forward, if there is a limit.
+                some(max_inflight) = copies.policy().max_inflight,
             )
         });
         let hardware = self.report.as_ref().zip(self.case.hardware.as_ref());

@@ -5,6 +5,7 @@ use sim::SimulationError;
 use sim::engine::EngineError;
 
 use question::diagnostic::Diagnostic;
+use question::hardware::COPYING;
 use question::scenario::{Scenario, Setting};
 use question::values::hardware::BoundaryKey;
 
@@ -126,9 +127,7 @@ pub(super) const fn is_stuck(error: &SearchError) -> bool {
 pub fn is_on_hardware(setting: &Setting) -> bool {
     let keys = &setting.keys;
     let of_shards = keys.vocab_tflops.is_some();
-    let says_nothing = |key: &str| {
-        ["offload", "reload-ahead"].contains(&key) || (of_shards && key == "vocabulary")
-    };
+    let says_nothing = |key: &str| COPYING.contains(&key) || (of_shards && key == "vocabulary");
     keys.hardware.given().any(|key| !says_nothing(key))
 }
 

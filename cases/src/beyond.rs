@@ -1,6 +1,7 @@
 //! The keys that a search of orders does not take into account by itself: orders are then found without them, and chosen
 //! by simulations with them.
 
+use question::hardware::COPYING;
 use question::keys::Keys;
 use question::resolve::sharding_asked;
 use question::scenario::Setting;
@@ -37,7 +38,7 @@ fn of_hardware(keys: &Keys, kind: SearchKind) -> impl Iterator<Item = &'static s
     let validated = matches!(keys.hardware.boundary, Some(BoundaryKey::PostValidation(_)));
     keys.hardware.given().filter(move |key| match (kind, *key) {
         (_, "vocabulary") if of_shards => false,
-        (_, "offload" | "reload-ahead") => true,
+        (_, key) if COPYING.contains(&key) => true,
         (SearchKind::OnHardware, "when-full") => waits,
         (SearchKind::OnHardware, _) => false,
         (SearchKind::UnderNoise, "boundary") => validated,

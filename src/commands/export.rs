@@ -26,7 +26,7 @@ The text form has one line per stage; a pass is its kind (F, B, W or BW), chunk 
 as in F0.3; two passes run together are joined, as in F1.4&BW0.2. Chunks are numbered in model
 order over the whole model. After the passes of a stage, each `|` begins a stream of copies to the host:
 O0.3@7 is out after 7 slots of the stage have ended, R0.3@12 back after 12; `|0.5` copies half of each
-activation. Times are needed only where the order depends on them.
+activation, and behind `|<=1` at most one copy out is in flight when the slot after a forward begins. Times are needed only where the order depends on them.
 
 --format torch-csv writes what torch.distributed.pipelining loads (`_load_csv`, torchtitan's
 --parallelism.pipeline_parallel_schedule_csv): F, I (our B), W, B (our BW); pairs as OVERLAP_F_B. Such a file can be given for --schedule.

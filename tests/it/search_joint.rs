@@ -315,6 +315,10 @@ fn what_cannot_be_chosen_of_copies_and_pairs_is_refused_with_a_cure() {
             &["offload", "leave it out"],
         ),
         (
+            format!("{plain} --vary offload --offload-time 3ms --max-inflight-offloads 0"),
+            &["max-inflight-offloads says what is copied to the host, or when", "leave it out"],
+        ),
+        (
             format!("{plain} --vary chunks,offload --layers 8 --offload-time 3ms,4ms"),
             &["offload-time has a value for each", "give one value"],
         ),

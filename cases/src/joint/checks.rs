@@ -3,6 +3,7 @@
 use pipeline::LayerLayout;
 
 use question::diagnostic::Diagnostic;
+use question::hardware::COPYING;
 use question::keys::Keys;
 use question::resolve::{are_timed, has_footprints};
 use question::scenario::{Scenario, Setting};
@@ -95,10 +96,10 @@ fn check_copies(
         let cure = "leave them out, or name in --vary what else is to be chosen";
         return Err(scenario.error(setting, Some("offload-chunks"), message).with_help(cure));
     }
-    let copied = keys.hardware.given().find(|key| ["offload", "reload-ahead"].contains(key));
+    let copied = keys.hardware.given().find(|key| COPYING.contains(key));
     if let Some(key) = copied {
         let message =
-            format!("{key} says what is copied to the host, which is what --vary chooses");
+            format!("{key} says what is copied to the host, or when, which is what --vary chooses");
         let cure = "leave it out, or name in --vary what else is to be chosen";
         return Err(scenario.error(setting, Some(key), message).with_help(cure));
     }

@@ -18,6 +18,9 @@ use crate::keys::Keys;
 use crate::scenario::{Scenario, Setting};
 use crate::values::hardware::{BoundaryKey, CommunicationModeKey, FullKey};
 
+/// The hardware keys of copies to the host.
+pub const COPYING: [&str; 3] = ["offload", "reload-ahead", "max-inflight-offloads"];
+
 /// The hardware that `setting` asks for, if it has keys of it; a microbatch crosses links in
 /// `segments`.
 pub fn of(
@@ -30,7 +33,7 @@ pub fn of(
 ) -> Result<Option<Hardware>, Diagnostic> {
     let (keys, all) = (&setting.keys.hardware, &setting.keys);
     // Keys of copies to the host alone need no hardware.
-    if keys.given().all(|key| ["offload", "reload-ahead"].contains(&key)) {
+    if keys.given().all(|key| COPYING.contains(&key)) {
         return Ok(None);
     }
     let fail = |key, message| scenario.error(setting, Some(key), message);
@@ -285,9 +288,8 @@ pub fn ignored(setting: &Setting) -> Vec<String> {
         let note = "no segment moves bytes over a cluster (--chain dispatch=120MB/60MB): expert-parallel is ignored";
         notes.push(note.to_owned());
     }
-    if keys.reload_ahead.is_some() && keys.offload.is_none() {
-        notes.push("nothing is offloaded (--offload): reload-ahead is ignored".to_owned());
-    }
+    let copying = keys.given().filter(|key| COPYING.contains(key) && keys.offload.is_none());
+    notes.extend(copying.map(|key| format!("nothing is offloaded (--offload): {key} is ignored")));
     let post = matches!(keys.boundary, Some(BoundaryKey::PostValidation(p)) if p > 0.0);
     if keys.rollback.is_some() && !post {
         notes.push("no validation fails: the rollback is ignored".to_owned());

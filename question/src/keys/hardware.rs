@@ -58,6 +58,10 @@ keys! {
     offload: Option<PartKey>, label: "Offloaded share of activations", value: "PART";
     /// How many slots before its backward an activation is called back from the host [default: 2]
     reload_ahead: Option<u32>, label: "Reload before B (slots)", value: "SLOTS", signed: false;
+    /// Most copies to the host that are in flight when a stage goes on after a forward that --offload copies: it waits
+    /// for earlier ones, with 0 for each; as fine_grained_offloading_max_inflight_offloads of Megatron-LM
+    /// [default: no limit, so that no pass waits for a copy to the host]
+    max_inflight_offloads: Option<u32>, label: "Most copies to the host in flight", value: "N", signed: false;
     /// Behaviour where a device is full: report it, or let passes wait [default: report]
     when_full: Option<FullKey>, label: "Full device", value: "HOW";
 }

@@ -136,6 +136,15 @@ fn brings(rule: &ScheduleSource) -> bool {
     matches!(rule, ScheduleSource::File(_, schedule) if schedule.copies().is_some())
 }
 
+/// What to do about a limit of copies in flight for an order that plans copies of its own.
+const fn own_waits(copies: bool, brings: bool) -> Option<&'static str> {
+    match (copies, brings) {
+        (true, _) => Some("leave max-inflight-offloads out, or offload with another schedule"),
+        (_, true) => Some("write <=N behind each | of the file instead"),
+        _ => None,
+    }
+}
+
 /// `problem` with what the keys say of copies, for `rule`.
 pub(super) fn choose(
     keys: &Keys,
@@ -165,6 +174,14 @@ pub(super) fn choose(
             }
         }
         _ => {}
+    }
+    if let Some(most) = keys.hardware.max_inflight_offloads {
+        if let Some(cure) = own_waits(copies, brings) {
+            let message =
+                format!("{} says itself when passes wait for its copies: {cure}", rule.name());
+            return Err(("max-inflight-offloads", message));
+        }
+        problem = problem.with_max_inflight(most);
     }
     let has_links = hardware.is_some_and(|hardware| hardware.cluster.host_wires(0).is_some());
     let has_times = !problem.costs().copies().is_empty();

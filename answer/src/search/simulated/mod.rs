@@ -12,6 +12,7 @@ mod unequal;
 use cases::{Case, SearchKind, Searched};
 use pipeline::{Family, Hops, Nanos, Schedule};
 use question::Diagnostic;
+use question::hardware::COPYING;
 use question::scenario::{Scenario, Setting};
 use question::search::SearchKeys;
 use search::bounds::Proof;
@@ -113,7 +114,7 @@ pub(super) fn row(asked: &Asked<'_>, left_out: Vec<&'static str>) -> Result<Sear
         stop: &stop,
         work: &*context.host().begin(1, ""),
     };
-    let copies = left_out.iter().any(|key| ["offload", "reload-ahead"].contains(key));
+    let copies = left_out.iter().any(|key| COPYING.contains(key));
     let mut done = search.run()?;
     if copies {
         done.forget_limits();

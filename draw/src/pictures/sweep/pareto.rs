@@ -19,7 +19,7 @@ const GIB: f64 = (1u64 << 30) as f64;
 
 /// The axes whose values are alternatives: which order, and how much memory it may take. All others
 /// ask another question: more microbatches are another step.
-const CHOICES: [&str; 8] = [
+const CHOICES: [&str; 9] = [
     "schedule",
     "chunks",
     "group",
@@ -28,6 +28,7 @@ const CHOICES: [&str; 8] = [
     "offload",
     "offload-chunks",
     "reload-ahead",
+    "max-inflight-offloads",
 ];
 
 fn is_question(axis: &Axis) -> bool {
