@@ -225,6 +225,12 @@ class _SharedKeys(TypedDict, total=False):
     1f1b-overlap and 1f1b-i-overlap, else in-one-piece].
     """
 
+    max_inflight_offloads: Whole | None
+    """Most copies to the host that are in flight when a stage goes on after a forward that `offload` copies:
+    it waits for earlier ones, with 0 for each; as fine_grained_offloading_max_inflight_offloads of Megatron-
+    LM [default: no limit, so that no pass waits for a copy to the host].
+    """
+
     memory: OneOrMany[Size] | None
     """Memory of the device of every stage, all of it; or one per stage. The `profile` of a trainer that has
     its weights, gradients and optimizer state says what is left as memory limit of activations.
@@ -532,6 +538,7 @@ class QuestionValues:
     layers_per_stage: Key[int] = Key()
     layout: Key[str] = Key()
     lone_backward: Key[str] = Key()
+    max_inflight_offloads: Key[int] = Key()
     memory: Key[list[str]] = Key()
     memory_limit: Key[list[str]] = Key()
     message: Key[str] = Key()
@@ -997,6 +1004,17 @@ class PlanSizesKeys(TypedDict, total=False):
 
     hidden: Whole | None
     """The hidden size h."""
+
+    index_head_size: Whole | None
+    """The size of a head of the indexer, and of its key."""
+
+    index_heads: Whole | None
+    """The heads of an indexer, which chooses the keys that attention over latents goes to, as in
+    DeepSeek-V3.2 [default: no indexer].
+    """
+
+    index_top_k: Whole | None
+    """The most keys that the indexer chooses for a token."""
 
     kv_heads: Whole | None
     """The heads of keys and values, for grouped-query attention [default: as many as heads]."""
