@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 wings() {
   cat <<'EOF'
 model     31819 pipeline sim profile certificate scenarios
-search    18341 search ilp failures
+search    18353 search ilp failures
 hardware  28156 calibrate executor traces
 planner   45081 plan planning imports fsdp measured
 answers   44087 question cases answer reproduce

@@ -118,6 +118,15 @@ impl Incumbent {
         self.sequences.iter().zip(slant).map(band).collect()
     }
 
+    /// The first start of a pass behind `bands`, earlier by `slant`.
+    pub(super) fn next_start(&self, bands: &[Range<usize>], slant: &[i64]) -> Option<i64> {
+        let behind = self.sequences.iter().zip(bands).zip(slant);
+        let starts = behind.filter_map(|((sequence, band), slant)| {
+            Some(self.starts[*sequence.get(band.end)?] - slant)
+        });
+        starts.min()
+    }
+
     /// The passes before `pass`, one count for each lane of its stage.
     fn before(&self, compiled: &CompiledInstance, pass: usize) -> &[u16] {
         let lanes = compiled.lanes_of(compiled.lane_of(pass).stage).len();

@@ -117,7 +117,7 @@ struct Neighbourhoods<'a> {
     windows: Windows,
     weights: Weights,
     trial: Trial,
-    /// The work of the first stage on a microbatch.
+    /// The work of the busiest stage on a microbatch.
     work: i64,
     budget: &'a Budget<'a>,
 }
@@ -135,7 +135,8 @@ impl<'a> Neighbourhoods<'a> {
         incumbent.fix(&compiled, &mut windows);
         let weights = Weights::of(&compiled);
         let trial = Trial::of(&compiled);
-        let work = compiled.lanes_of(0).map(|lane| compiled.lanes[lane].time).sum::<i64>().max(1);
+        let work = |stage| compiled.lanes_of(stage).map(|lane| compiled.lanes[lane].time).sum();
+        let work = (0..compiled.stages).map(work).fold(1, i64::max);
         Ok(Self { instance, compiled, incumbent, windows, weights, trial, work, budget })
     }
 
@@ -149,11 +150,16 @@ impl<'a> Neighbourhoods<'a> {
     ) -> Result<(), Fault> {
         let [latest, earliest] = [slant.iter().max(), slant.iter().min()];
         let mut at = -latest.copied().unwrap_or(0);
-        let earliest = earliest.copied().unwrap_or(0);
+        let (earliest, step) = (earliest.copied().unwrap_or(0), (width / 2).max(1));
         while at < self.incumbent.end() - earliest && !self.budget.is_spent() {
             let bands = self.open(at..at + width, slant);
             let widest = bands.iter().map(|band| band.len() as u64).max().unwrap_or(0);
             self.budget.each.set(widest * (widest + STEPS_OF_A_PASS));
+            if widest == 0 {
+                let Some(next) = self.incumbent.next_start(&bands, slant) else { break };
+                at += step * ((next - width - at).max(0) / step + 1);
+                continue;
+            }
             let cost = self.incumbent.cost;
             let first = self.ask(&bands, cost - cost / GAIN - 1);
             match first.or_else(|| self.ask(&bands, cost - 1)) {
@@ -161,7 +167,7 @@ impl<'a> Neighbourhoods<'a> {
                     self.adopt(order)?;
                     progress(Nanos(self.incumbent.cost.unsigned_abs()));
                 }
-                None => at += (width / 2).max(1),
+                None => at += step,
             }
         }
         Ok(())
@@ -184,9 +190,6 @@ impl<'a> Neighbourhoods<'a> {
     fn ask(&mut self, bands: &[Range<usize>], most: i64) -> Option<Schedule> {
         let Self { instance, compiled, incumbent, windows, weights, trial, budget, .. } = self;
         let passes: usize = compiled.open.iter().map(Vec::len).sum();
-        if passes == 0 {
-            return None;
-        }
         incumbent.open(compiled, bands, most, windows);
         trial.note_latest(compiled, windows);
         windows.restart(compiled);

@@ -2,9 +2,11 @@
 
 use std::cell::Cell;
 
-use pipeline::{Nanos, Placement, Schedule};
+use pipeline::{
+    Bytes, Costs, Footprint, Footprints, Limits, Nanos, PassTimes, Placement, Schedule, Shape,
+};
 use search::bounds::{Proof, best};
-use search::{Effort, Found, Instance, search};
+use search::{Effort, Found, Instance, Objective, search};
 
 use super::{Budget, Neighbourhoods, improve, slants};
 use crate::solve::{cost, fits, solve};
@@ -124,4 +126,19 @@ fn chunks_in_loops_have_times_that_no_input_leaves() {
         let found = improved(&asked, from, 1 << 22);
         assert!(found.cost < was, "{:?} of {was:?}", found.cost);
     }
+}
+
+#[test]
+fn long_hops_and_a_first_stage_without_work_take_no_longer() {
+    let shape = Shape::new(4, 1, 12).unwrap();
+    let times = |stage: u64| PassTimes::new(Nanos(stage), Nanos(stage), Nanos(stage));
+    let costs = Costs::new((0..4).map(|stage| times(100 * stage)).collect(), Nanos(1 << 40));
+    let held = Footprint { until_backward: Bytes(2), until_weight: Bytes(1) };
+    let footprints = Footprints::new(vec![held; 4]);
+    let limits = Some(Limits::new(shape, &[Bytes(6)]).unwrap());
+    let asked = Instance::new(shape, Placement::Looped, costs, footprints, limits, Objective::Span)
+        .unwrap();
+    let from = one_by_one(&asked);
+    let was = cost(&asked, &from).unwrap();
+    assert!(improved(&asked, from, u64::MAX).cost < was);
 }
