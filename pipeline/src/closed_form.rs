@@ -221,6 +221,20 @@ impl Uniform {
         in_domain.then(|| Nanos(self.work().0 + self.both_ways(self.stages).0 / 2))
     }
 
+    /// STP, makespan and longest span: m(F+B+W) + (p-1)(2max(F,W) + max(B,W) + max(F,B) - 3W)/2, which is
+    /// m(F+B+W) + (p-1)(F+B-W)/2 where F = B = W (STP, table of the README, without all-reduces; derived for other
+    /// times).
+    ///
+    /// Exact without hops for m >= 3p-1 where F, B and W are even.
+    #[must_use]
+    pub fn stp(&self) -> Option<Nanos> {
+        let [f, b, w, c] = self.parts();
+        let whole = [f, b, w].into_iter().all(|time| time.is_multiple_of(2));
+        let in_domain = whole && c == 0 && self.microbatches + 1 >= 3 * self.stages;
+        let bubble = (self.stages - 1) * (2 * f.max(w) + b.max(w) + f.max(b) - 3 * w) / 2;
+        in_domain.then(|| self.work() + Nanos(bubble))
+    }
+
     /// The bubble of DualPipe whose two directions meet after `half` stages.
     fn both_ways(&self, half: u64) -> Nanos {
         let [f, b, w, _] = self.parts();
@@ -371,6 +385,14 @@ impl Uniform {
     #[must_use]
     pub fn v_half_in_flight(&self) -> u64 {
         2 * self.microbatches.min((self.stages + 2) / 2)
+    }
+
+    /// STP, most chunk activations in flight on `stage` (r): 3p + max(1, r); until B, not W, 3p+1 on every stage (STP,
+    /// table of the README: 3p; derived from its slots, in which a forward runs beside a backward that needs all).
+    /// Exact for m >= 3p-1.
+    #[must_use]
+    pub fn stp_in_flight(&self, stage: u64) -> u64 {
+        3 * self.stages + stage.max(1)
     }
 
     /// 1F1B with the output layer in shards and `barriers` behind S and T (k, 2 of algorithm 1 and 1 of

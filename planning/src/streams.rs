@@ -11,8 +11,13 @@ use crate::document::SetupDocument;
 use crate::reader::Reader;
 
 /// Families whose passes meet in pairs of a forward and a backward.
-const PAIRED: [Family; 4] =
-    [Family::DualPipe, Family::DualPipeV, Family::OneFOneBOverlap, Family::InterleavedOverlap];
+const PAIRED: [Family; 5] = [
+    Family::DualPipe,
+    Family::DualPipeV,
+    Family::Stp,
+    Family::OneFOneBOverlap,
+    Family::InterleavedOverlap,
+];
 
 /// Contention in thousandths where communication kernels have multiprocessors of their own: DeepSeek-V3 gave 20 of
 /// the 132 of an H800 to communication (arXiv 2412.19437, section 3.2.2).

@@ -222,7 +222,7 @@ class _SharedKeys(TypedDict, total=False):
     lone_backward: str | None
     """Order of a whole backward outside a pair: overlapped, its communication overlapped with its own W, or
     in-one-piece [default: overlapped for what a search finds and for schedules that are published so,
-    1f1b-overlap and 1f1b-i-overlap, else in-one-piece].
+    stp, 1f1b-overlap and 1f1b-i-overlap, else in-one-piece].
     """
 
     max_inflight_offloads: Whole | None
@@ -1439,7 +1439,7 @@ class PlanTrainingKeys(TypedDict, total=False):
 
     two_streams: bool | None
     """Whether a forward and a backward that a schedule pairs share two streams, segment by segment, so that
-    what is hidden of the all-to-alls of experts comes of the order of passes: for dualpipe, dualpipe-v,
+    what is hidden of the all-to-alls of experts comes of the order of passes: for dualpipe, dualpipe-v, stp,
     1f1b-overlap and 1f1b-i-overlap, in place of overlap-experts [default: false].
     """
 

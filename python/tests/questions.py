@@ -13,7 +13,7 @@ _FAMILIES = [
     "gpipe", "1f1b", "zb-h1", "zb-h2", "zb-heuristic", "zb-1p", "zb-2p", "zb-v", "v-min", "v-half",
     "v-min-timed", "v-half-timed", "v-adaptive", "1f1b-v", "dualpipe-v", "hanayo", "1f1b-i", "gis", "gis-h",
     "seq1f1b", "dualpipe", "chimera", "v-zb", "pipedream-2bw", "po-h", "po-f",
-    "1f1b-overlap", "1f1b-i-overlap", "looped-bfs",
+    "1f1b-overlap", "1f1b-i-overlap", "looped-bfs", "stp",
 ]  # fmt: skip
 
 Keys = dict[str, Any]

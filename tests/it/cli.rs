@@ -97,16 +97,18 @@ fn json_has_the_promised_keys() {
     let names: Vec<&str> = Family::ALL.into_iter().map(Family::name).collect();
     let all = names.join(",");
     let more = format!("{SHARDS} --offload-ratio 0.7");
-    let results = results(&format!("{SMALL} {TIMES} {SIZES} {more} --schedule {all} --json"));
+    let results = results(&format!(
+        "simulate --stages 4 --microbatches 12 {TIMES} {SIZES} {more} --schedule {all} --json"
+    ));
     let names: Vec<&str> = results.iter().map(|one| one["schedule"].as_str().unwrap()).collect();
     assert_eq!(names.join(","), all);
     for one in &results {
         assert_eq!(one["stages"], 4);
-        assert_eq!(one["microbatches"], 8);
+        assert_eq!(one["microbatches"], 12);
         let has_shards =
             one["schedule"].as_str().unwrap().contains("vocab") || one["schedule"] == "interlaced";
         let shards = if has_shards { 3_000_000 } else { 0 };
-        assert_eq!(one["work_ns"], 8 * (28_000_000 + shards));
+        assert_eq!(one["work_ns"], 12 * (28_000_000 + shards));
         assert!(one["span_ns"].as_u64() <= one["makespan_ns"].as_u64());
         assert!(one["bubble_rate"].as_f64() <= one["bubble_rate_makespan"].as_f64());
         for key in ["peak_activation_bytes", "peak_in_flight", "busy_ns"] {
@@ -121,7 +123,7 @@ fn json_has_the_promised_keys() {
     assert_eq!(one_f_one_b["peak_activation_bytes"][0], 4 * microbatch);
     assert_eq!(one_f_one_b["peak_in_flight"], serde_json::json!([4, 3, 2, 1]));
     // m (F+B+W) + (p-1)(F+B+W) + K c with K = 2(p-1) m/p + 2(p-2).
-    assert_eq!(one_f_one_b["makespan_ns"], 11 * 28_000_000 + (2 * 3 * 2 + 2 * 2) * 500_000);
+    assert_eq!(one_f_one_b["makespan_ns"], 15 * 28_000_000 + (2 * 3 * 3 + 2 * 2) * 500_000);
 }
 
 #[test]
@@ -151,7 +153,7 @@ fn exported_text_read_back_simulates_to_the_same_bytes() {
         let file = folder.path().join(format!("{name}.txt"));
         let cut = if name == "seq1f1b" { "--segments 2" } else { "" };
         let more = format!("{cut} {SHARDS} --offload-ratio 0.7");
-        let question = format!("--stages 4 --microbatches 8 {TIMES} {SIZES} {more}");
+        let question = format!("--stages 4 --microbatches 12 {TIMES} {SIZES} {more}");
         let text = stdout(&run(&format!("export --schedule {name} {question}")));
         let header = text.starts_with("vocabulary ");
         assert_eq!(text.lines().count(), 4 + usize::from(header));

@@ -268,6 +268,21 @@ proptest! {
     }
 
     #[test]
+    fn stp(any in any_with(2), more in 0..20u64) {
+        let one = Uniform { microbatches: 3 * any.stages - 1 + more, hop: Nanos(0), ..any };
+        let metrics = replay(Family::Stp, &one, 2);
+        prop_assert_eq!(Some(metrics.makespan()), one.stp());
+        prop_assert_eq!(Some(metrics.span()), one.stp());
+        let most: Vec<u64> = (0..one.stages).map(|stage| one.stp_in_flight(stage)).collect();
+        prop_assert_eq!(in_flight(Family::Stp, &one, 2), most);
+        // Activations that W does not need: one more than published, the forward beside the last backward.
+        let held = Footprint { until_backward: Bytes(1), until_weight: Bytes(0) };
+        let (problem, schedule) = schedule(Family::Stp, &one, 2, Some(held));
+        let memory = Memory::of(&schedule, problem.footprints()).unwrap();
+        prop_assert!(memory.peak.iter().all(|peak| peak.0 == 3 * one.stages + 1));
+    }
+
+    #[test]
     fn chimera(half in 1..=6u64, units in 1..=4u64, b in 0..20u64, w in 0..20u64) {
         let times = PassTimes::new(Nanos(b + w), Nanos(b), Nanos(w));
         let (stages, microbatches) = (2 * half, 2 * half * units);

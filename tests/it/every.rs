@@ -62,7 +62,7 @@ fn is_beaten(one: &Value, all: &[Value]) -> bool {
 #[test]
 fn all_is_every_family_at_the_same_work() {
     let sizes = "--activation 1GiB --memory-limit 1.5p";
-    for question in ["--stages 4 --microbatches 8", "--stages 8 --microbatches 24"] {
+    for question in ["--stages 4 --microbatches 12", "--stages 8 --microbatches 24"] {
         let answer = every(&format!("--schedule all {question} {sizes}"));
         assert_eq!(names(&answer["results"]), families());
         assert_eq!(names(&answer["refused"]), and_shards(&[]));
@@ -97,7 +97,7 @@ fn who_cannot_is_named_with_the_reason() {
     let question = "--stages 3 --microbatches 5 --chunks 3 --group 3";
     let answer = every(&format!("--schedule all {question}"));
     let reasons = answer["refused"].as_array().unwrap();
-    let cannot = ["dualpipe", "dualpipe-v", "chimera", "hanayo"];
+    let cannot = ["dualpipe", "dualpipe-v", "stp", "chimera", "hanayo"];
     assert_eq!(names(&answer["refused"]), and_shards(&cannot));
     assert_eq!(names(&answer["results"]).len() + reasons.len(), Family::ALL.len() + 1);
     assert_eq!(reasons[0]["reason"], "needs an even number of stages, not 3");
@@ -119,7 +119,7 @@ fn who_cannot_is_named_with_the_reason() {
 #[test]
 fn limits_that_are_too_small() {
     let answer = every(
-        "--schedule all --stages 4 --microbatches 8 --activation 1GiB,1GiB,1GiB,2GiB \
+        "--schedule all --stages 4 --microbatches 12 --activation 1GiB,1GiB,1GiB,2GiB \
                         --memory-limit 1200MiB,1200MiB,1200MiB,2400MiB",
     );
     let reasons = answer["refused"].as_array().unwrap();
@@ -199,7 +199,7 @@ fn the_front_is_what_nothing_beats() {
 fn sorted_rows() {
     let by = |sort: &str| {
         let answer = every(&format!(
-            "--schedule all --stages 4 --microbatches 8 --activation 1GiB --sort {sort}"
+            "--schedule all --stages 4 --microbatches 12 --activation 1GiB --sort {sort}"
         ));
         let all = answer["results"].as_array().unwrap().clone();
         // Asynchronous schedules stand behind those that they do not compare with.
@@ -232,7 +232,7 @@ fn sorted_rows() {
 
 #[test]
 fn all_beside_other_names() {
-    let question = "--stages 4 --microbatches 8";
+    let question = "--stages 4 --microbatches 12";
     let mixed = every(&format!("--schedule zb-v,all,1f1b,all,zb-v {question}"));
     let mut expected: Vec<String> = families();
     expected.retain(|name| name != "zb-v" && name != "1f1b");
@@ -300,7 +300,7 @@ fn the_picture() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("all.svg");
     let draw = |rest: &str| {
-        let line = format!("simulate {TIMES} --stages 4 --microbatches 8 --schedule all --pareto");
+        let line = format!("simulate {TIMES} --stages 4 --microbatches 12 --schedule all --pareto");
         let rest = rest.split_whitespace().map(str::to_owned);
         let words = line.split_whitespace().map(str::to_owned);
         stdout(&debubble(words.chain([path.display().to_string()]).chain(rest)));

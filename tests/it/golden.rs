@@ -10,6 +10,7 @@
 //! - The Zero Bubble heuristic without a limit by `zb.py` of `main`, with the unequal times below.
 //! - 1F1B-I and the two overlapped families by Megatron-LM (`get_pp_rank_microbatches`,
 //!   `get_schedule_table`); that without virtual stages is the same code with one chunk.
+//! - STP by MICLAB-BUPT/STP (`schedule.py`), with m = 12: see below for its pairs.
 //! - DualPipe and DualPipeV step by step as deepseek-ai/DualPipe (`dualpipe.py`, `dualpipev.py`).
 //!
 //! From definitions: GPipe, 1F1B, and PipeDream and PipeDream-2BW, whose run has the order of 1F1B. The
@@ -31,7 +32,7 @@ use std::path::{Path, PathBuf};
 
 use pipeline::{
     Bytes, Choice, Collectives, CopyTimes, Costs, Family, Footprint, Footprints, Metrics, Nanos,
-    PassTimes, Problem, Schedule, Shape, ShardTimes, peak_in_flight,
+    Order, PassTimes, Problem, Schedule, Shape, ShardTimes, Slot, peak_in_flight,
 };
 use sim::Replay;
 use sim::timed::Nominal;
@@ -111,6 +112,7 @@ fn question_of(family: Family) -> Problem {
         Choice::Segments { default } => question(chunks).with_segments(default).unwrap(),
         Choice::Offload => with_copies(),
         _ if UNEQUAL.contains(&family) => unequal(chunks),
+        _ if family == Family::Stp => question(chunks).with_microbatches(12).unwrap(),
         _ => question(chunks),
     }
 }
@@ -167,6 +169,38 @@ fn orders_of_the_authors_that_differ() {
             let took = [0, 1].map(|hop| span(schedule, hop));
             assert_eq!(took, spans.map(|spans| spans[at]), "{}", family.name());
             assert_eq!(peak_in_flight(schedule), most[at], "{}", family.name());
+        }
+    }
+}
+
+/// STP as the authors' code has it for p stages and m microbatches. Their pairs of two forwards, and of a forward and
+/// a W, are passes one after the other here.
+#[test]
+fn stp_is_that_of_the_authors() {
+    let unpaired = |order: &Order| -> Vec<Slot> {
+        let slots = order.slots().flat_map(|slot| match slot.is_overlap() {
+            true => vec![slot],
+            false => slot.passes().map(Slot::One).collect(),
+        });
+        slots.collect()
+    };
+    let sizes = [(2, 5), (2, 6), (3, 8), (4, 11), (4, 12), (4, 16), (6, 18), (8, 24)];
+    for (stages, microbatches) in sizes {
+        let file = folder().join(format!("authors/stp-{stages}-{microbatches}.txt"));
+        let theirs: Schedule = fs::read_to_string(file).unwrap().parse().unwrap();
+        let shape = Shape::new(stages, 2, microbatches).unwrap();
+        let one = PassTimes::new(Nanos(1), Nanos(1), Nanos(1));
+        let problem = Problem::new(shape, Costs::uniform(shape, one, Nanos(0))).unwrap();
+        let ours = Family::Stp.schedule(&problem).unwrap();
+        assert_eq!((theirs.shape(), theirs.placement()), (ours.shape(), ours.placement()));
+        for (ours, theirs) in ours.orders().iter().zip(theirs.orders()) {
+            assert_eq!(ours.slots().collect::<Vec<_>>(), unpaired(theirs));
+        }
+        // The published bubble, (p-1)(F+B-W) of chunks, with their pairs and without.
+        let work = 6 * microbatches;
+        for schedule in [&ours, &theirs] {
+            let span = Replay::new().metrics(schedule, problem.costs()).unwrap().span();
+            assert_eq!(span, Nanos(work + stages - 1));
         }
     }
 }

@@ -297,6 +297,7 @@ fn check_fault(
                 Family::Seq1F1B => !m.is_multiple_of(problem.segments() as usize),
                 Family::DualPipe => !p.is_multiple_of(2) || !m.is_multiple_of(2) || m < 2 * p,
                 Family::DualPipeV | Family::DualPipeVVocab1 | Family::DualPipeVVocab2 => m < 2 * p,
+                Family::Stp => m + 1 < 3 * p,
                 Family::Chimera => !p.is_multiple_of(2),
                 Family::PipeDream2Bw => m < p,
                 Family::Hanayo => !shape.chunks_per_stage().is_multiple_of(2),

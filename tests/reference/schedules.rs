@@ -9,8 +9,8 @@ use super::markdown::{anchor, code, prose, sentence, table};
 use super::{pages, parts};
 
 /// The setting of all pictures: equal passes, and a size of activations in which peaks are told.
-const SETTING: &str = "--stages 4 --microbatches 8 --forward 10ms --backward-input 10ms \
-    --backward-weight 10ms --activation 1GiB";
+const SETTING: &str =
+    "--forward 10ms --backward-input 10ms --backward-weight 10ms --activation 1GiB";
 
 /// The folder of the pictures, from the pages on; `make book` draws them.
 pub const PICTURES: &str = "pictures/";
@@ -29,11 +29,18 @@ pub fn ask(line: &str) -> Vec<u8> {
     out
 }
 
+/// How many microbatches the picture of `name` has.
+fn microbatches(name: &str) -> u64 {
+    if name == Family::Stp.name() { 12 } else { 8 }
+}
+
 /// The line that simulates `name` in the setting of the pictures, with what it needs besides.
 fn question(name: &str) -> String {
     let about = Family::named(name).map(Family::about);
     let vocabulary = about.map_or(Vocabulary::Whole, |about| about.vocabulary);
-    let mut line = format!("simulate --schedule {name} {SETTING}");
+    let microbatches = microbatches(name);
+    let mut line =
+        format!("simulate --schedule {name} --stages 4 --microbatches {microbatches} {SETTING}");
     if vocabulary != Vocabulary::Whole {
         line += " --vocab-s 2ms --vocab-t 2ms";
     }
@@ -88,7 +95,7 @@ pub fn of(name: &str) -> Result<String, String> {
     let entry = entry.ok_or_else(|| format!("there is no schedule `{name}`"))?;
     let rows = facts(&entry).into_iter().filter(|(_, text)| !text.is_empty());
     let rows = rows.map(|(what, text)| vec![what.to_owned(), prose(&text)]);
-    let alt = format!("The order of {name} on 4 stages with 8 microbatches");
+    let alt = format!("The order of {name} on 4 stages with {} microbatches", microbatches(name));
     Ok(format!("![{alt}]({PICTURES}{})\n\n{}", file(name), table(&["", ""], rows)))
 }
 

@@ -49,7 +49,8 @@ const RULES: [Rule; 26] = [
     ),
     (
         |question, plan| {
-            let is_paired = matches!(setup(plan).family, Family::DualPipe | Family::DualPipeV);
+            let is_paired =
+                matches!(setup(plan).family, Family::DualPipe | Family::DualPipeV | Family::Stp);
             is_paired && !has_streams(question)
         },
         "no overlap inside a pair: its forward and its backward take the sum of their times",

@@ -88,12 +88,7 @@ pub(super) fn schedule(problem: &Problem) -> Result<Schedule, Fault> {
 pub(super) fn schedule_v(problem: &Problem) -> Result<Schedule, Fault> {
     let shape = problem.shape();
     check_v(shape, ABOUT_V.name)?;
-    let (stages, microbatches) = (shape.chunks() / 2, shape.microbatches());
-    let orders = (0..stages).map(|stage| {
-        let chunks = [stage, shape.chunks() - 1 - stage];
-        let directions = chunks.map(|chunk| Direction { chunk, forwards: 0, backwards: 0 });
-        Rank::new(stages, stage, microbatches, directions).all()
-    });
+    let orders = (0..shape.chunks() / 2).map(|stage| Rank::of_vee(shape, stage).all());
     Schedule::new(shape, Placement::Vee, orders.collect())
 }
 
@@ -115,7 +110,7 @@ struct Direction {
 }
 
 /// A stage while its order grows.
-struct Rank {
+pub(super) struct Rank {
     /// PP/2.
     half: u32,
     /// Distance from the end where direction 0 begins, r.
@@ -140,27 +135,39 @@ impl Rank {
         }
     }
 
-    fn forward(&mut self, direction: usize) -> Pass {
+    /// A stage of a V, whose directions are its chunk on the way down and that on the way up.
+    pub(super) fn of_vee(shape: Shape, stage: u16) -> Self {
+        let chunks = [stage, shape.chunks() - 1 - stage];
+        let directions = chunks.map(|chunk| Direction { chunk, forwards: 0, backwards: 0 });
+        Self::new(shape.chunks() / 2, stage, shape.microbatches(), directions)
+    }
+
+    /// Its order.
+    pub(super) fn into_order(self) -> Order {
+        self.order
+    }
+
+    pub(super) fn forward(&mut self, direction: usize) -> Pass {
         let Direction { chunk, forwards, .. } = &mut self.directions[direction];
         *forwards += 1;
         Pass::f(*chunk, *forwards - 1)
     }
 
     /// A backward with its W.
-    fn backward(&mut self, direction: usize) -> Pass {
+    pub(super) fn backward(&mut self, direction: usize) -> Pass {
         let Direction { chunk, backwards, .. } = &mut self.directions[direction];
         *backwards += 1;
         Pass::bw(*chunk, *backwards - 1)
     }
 
     /// A backward whose W is put off.
-    fn half_backward(&mut self, direction: usize) -> Pass {
+    pub(super) fn half_backward(&mut self, direction: usize) -> Pass {
         let Pass { chunk, microbatch, .. } = self.backward(direction);
         self.put_off.push_back(Pass::w(chunk, microbatch));
         Pass::b(chunk, microbatch)
     }
 
-    fn put(&mut self, slot: impl Into<Slot>) {
+    pub(super) fn put(&mut self, slot: impl Into<Slot>) {
         self.order.push(slot);
     }
 
@@ -169,7 +176,7 @@ impl Rank {
         self.put(pair);
     }
 
-    fn put_weight(&mut self) {
+    pub(super) fn put_weight(&mut self) {
         if let Some(weight) = self.put_off.pop_front() {
             self.put(weight);
         }

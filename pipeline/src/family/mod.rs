@@ -21,6 +21,7 @@ mod run_ahead;
 mod seq1f1b;
 mod sharded;
 mod slots;
+mod stp;
 pub(crate) mod times;
 mod v_zb;
 mod vocabulary;
@@ -121,6 +122,8 @@ families! {
     DualPipe: dualpipe::ABOUT, dualpipe::schedule;
     /// [`Family::DualPipe`] over two chunks per stage in a V.
     DualPipeV: dualpipe::ABOUT_V, dualpipe::schedule_v;
+    /// A V of pairs of a forward and a backward of one chunk, which hide collectives of tensor groups.
+    Stp: stp::ABOUT, stp::schedule;
     /// Two copies of the model in opposite directions.
     Chimera: chimera::ABOUT, chimera::schedule;
     /// Waves over several chunks per stage.

@@ -345,8 +345,8 @@ keys! {
     /// Whether all-to-alls of experts run beside the compute of another microbatch [default: false].
     overlap_experts: Option<bool>, label: "Overlap of expert all-to-alls";
     /// Whether a forward and a backward that a schedule pairs share two streams, segment by segment, so that what
-    /// is hidden of the all-to-alls of experts comes of the order of passes: for dualpipe, dualpipe-v, 1f1b-overlap
-    /// and 1f1b-i-overlap, in place of overlap-experts [default: false].
+    /// is hidden of the all-to-alls of experts comes of the order of passes: for dualpipe, dualpipe-v, stp,
+    /// 1f1b-overlap and 1f1b-i-overlap, in place of overlap-experts [default: false].
     two_streams: Option<bool>, label: "Two streams for paired passes";
     /// Contention of the streams with two-streams: the share of the compute that all-to-alls take while
     /// they run beside, and how many times as long these then take; or the name of such constants

@@ -198,7 +198,7 @@ keys! {
     weight_gradient: Option<WeightGradient>, label: "Place of W in a pair", value: "WHERE", heading: STREAMS;
     /// Order of a whole backward outside a pair: overlapped, its communication overlapped with its own W, or
     /// in-one-piece [default: overlapped for what a search finds and for schedules that are published so,
-    /// 1f1b-overlap and 1f1b-i-overlap, else in-one-piece]
+    /// stp, 1f1b-overlap and 1f1b-i-overlap, else in-one-piece]
     lone_backward: Option<LoneBackward>, label: "Order of a lone backward", value: "HOW", heading: STREAMS;
     /// The share of the compute that overlapped communication takes, and how many times as long it
     /// then takes, as in 0.15,1; or megatron-hopper, which is 0.35,1.31, fitted to measured steps of
