@@ -9,11 +9,11 @@ cd "$(dirname "$0")/.."
 # Each wing with its budget and its rooms.
 wings() {
   cat <<'EOF'
-model     31979 pipeline sim profile certificate scenarios
-search    18353 search ilp failures
+model     31987 pipeline sim profile certificate scenarios
+search    18381 search ilp failures
 hardware  28156 calibrate executor traces
 planner   45086 plan planning imports fsdp measured
-answers   44088 question cases answer reproduce
+answers   44200 question cases answer reproduce
 doors     23663 src python web draw native launches
 EOF
 }

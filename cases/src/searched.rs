@@ -1,6 +1,7 @@
 //! The best order that is found for a question: by its nominal times, under its noise, or on its hardware.
 
 use pipeline::{Nanos, Placement, Schedule};
+use search::bounds::{Bound, Proof};
 use search::{
     Effort, Figure, Found, FoundOnHardware, FoundUnderNoise, Instance, Objective, OnHardware,
     Progress, SearchError, Statistic, UnderNoise, search_on_hardware, search_under_noise,
@@ -25,6 +26,8 @@ pub struct Search<'a> {
     pub effort: Effort,
     /// Known orders that are tried, too, if they fit: under noise, on hardware, and by branch and bound.
     pub known: &'a [&'a Schedule],
+    /// A bound that was proved before, with its proof: of a search of [`Aim::Cost`].
+    pub proved: Option<&'a (Bound, Proof)>,
     /// Whether the order is solved as a program, where a search of [`Aim::Cost`] leaves open whether there is a better
     /// one and the program is likely to be solved within the effort.
     pub solved: bool,
@@ -129,9 +132,7 @@ impl Asked<'_> {
     ) -> Result<(Instance, Found), Diagnostic> {
         headroom::check(self.context.host(), self.rule, self.resolved)?;
         let instance = self.instance(objective)?;
-        let Search { effort, known, stop, .. } = *self.search;
-        let solved = self.search.solved;
-        let found = best(&instance, (effort, known, solved), progress, stop);
+        let found = best(&instance, self.search, progress);
         let found = found.map_err(|error| self.explain(&error))?;
         Ok((instance, found))
     }
@@ -187,18 +188,21 @@ pub(super) fn schedule(
 ) -> Result<Schedule, Diagnostic> {
     let instance = instance(scenario, setting, rule, resolved, Objective::Span)?;
     let effort = Effort { seed: setting.keys.seed.unwrap_or(0), ..Effort::default() };
-    let found = best(&instance, (effort, &[], true), |_| {}, &|| false);
+    let (aim, known) = (Aim::Cost(Objective::Span), &[][..]);
+    let (placement, proved, stop) = (None, None, &|| false);
+    let search = Search { placement, aim, effort, known, proved, solved: true, stop };
+    let found = best(&instance, &search, |_| {});
     Ok(found.map_err(|error| explain(scenario, setting, &error))?.schedule)
 }
 
 /// Searches the best order, improves it in its neighbourhoods, and where that leaves open whether there is a better one,
-/// goes on with branch and bound if it is to be `solved` and that is likely to end within the effort; from the cheapest
-/// of the order found and `known`. Without a limit of the effort it goes on until `stop` returns true.
+/// goes on with branch and bound if it is to be solved and that is likely to end within the effort; from the cheapest
+/// of the order found and those known, and from the higher bound. Without a limit of the effort it goes on until it is
+/// stopped.
 fn best(
     instance: &Instance,
-    (effort, known, solved): (Effort, &[&Schedule], bool),
+    &Search { effort, known, proved, solved, stop, .. }: &Search<'_>,
     mut progress: impl FnMut(Progress),
-    stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Found, SearchError> {
     // A search alone would never end where only the clock ends it.
     let first = Effort { times: effort.times.or(Some(1)), ..effort };
@@ -210,6 +214,12 @@ fn best(
     };
     let mut found = search::search(instance, first, &mut tell, stop)?;
     ilp::start_from(instance, &mut found, known);
+    let raise = |found: &mut Found| {
+        if let Some((bound, proof)) = proved.filter(|(bound, _)| bound.cost > found.bound.cost) {
+            (found.bound, found.proof) = (*bound, proof.clone());
+        }
+    };
+    raise(&mut found);
     let bound = found.bound.cost;
     let mut tell = |best, bound| {
         if let Some(last) = last {
@@ -237,6 +247,7 @@ fn best(
         let short = found.schedule;
         found = search::search(instance, effort, progress, stop)?;
         ilp::start_from(instance, &mut found, &[&short]);
+        raise(&mut found);
     }
     Ok(found)
 }

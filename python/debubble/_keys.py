@@ -221,8 +221,8 @@ class _SharedKeys(TypedDict, total=False):
 
     lone_backward: str | None
     """Order of a whole backward outside a pair: overlapped, its communication overlapped with its own W, or
-    in-one-piece [default: overlapped for what a search finds and for schedules that are published so,
-    stp, 1f1b-overlap and 1f1b-i-overlap, else in-one-piece].
+    in-one-piece [default: overlapped for what a search finds and for schedules that are published so, stp,
+    1f1b-overlap and 1f1b-i-overlap, else in-one-piece].
     """
 
     max_inflight_offloads: Whole | None
@@ -1821,6 +1821,11 @@ class SearchKeys(QuestionKeys, total=False):
 
     resident_tail: Size | None
     """The same of what the last chunk has besides its layers, the output layer [default: 0B]."""
+
+    resume: Name | None
+    """Go on from a certificate of the same question, which a search before wrote: from its order, and from
+    its bound with the proof, which is checked first.
+    """
 
     time_limit: Time | None
     """Stop each search after that time, with the best so far."""

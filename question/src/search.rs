@@ -1,5 +1,6 @@
 //! The question of a search: the best order of passes under a memory limit.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use pipeline::{Bytes, Limit, Nanos, Placement};
@@ -38,6 +39,10 @@ keys! {
     /// Then solve the order as an integer program, for --time-limit at most [default: 30s], from the
     /// best order found on: a better one, and a proof of the optimum that `verify` can check
     ilp: bool, label: "Proof by integer program (ILP)", heading: SEARCH;
+    /// Go on from a certificate of the same question, which a search before wrote: from its order, and from its bound
+    /// with the proof, which is checked first
+    resume: Option<PathBuf>, label: "Certificate to go on from", value: "FILE.toml", heading: SEARCH,
+        conflicts: Some("memory_limits");
     /// Stop each search after that time, with the best so far
     time_limit: Option<Nanos>, label: "Time limit of a search", value: "TIME", heading: SEARCH;
     /// Search these together with the order, under one memory limit in bytes: layers (of each chunk), chunks (per

@@ -132,6 +132,7 @@ fn cell(
         aim: Aim::Cost(Objective::Span),
         effort: Effort { times: Some(times), seed: 0 },
         known: &[],
+        proved: None,
         solved: true,
         stop: &|| context.stopped(),
     };

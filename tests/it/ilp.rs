@@ -209,3 +209,49 @@ fn other_solvers_find_the_same_optimum_in_both_files() {
         }
     }
 }
+
+#[test]
+fn a_search_goes_on_from_a_certificate_of_its_question() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let [first, solved, again, forged] =
+        ["first.toml", "solved.toml", "again.toml", "forged.toml"].map(path);
+    let open = json(&format!("search {OPEN} --certificate {first}"));
+    assert_ne!(open["gap_ns"], 0);
+    let proved = json(&format!("search {OPEN} --resume {first} --ilp --certificate {solved}"));
+    assert_eq!(proved["gap_ns"], 0);
+    assert!(proved["bound_ns"].as_u64() > open["bound_ns"].as_u64());
+    // Without a solver, order, bound and proof are those of the certificate.
+    let resumed = json(&format!("search {OPEN} --resume {solved} --certificate {again}"));
+    for key in ["cost_ns", "bound_ns", "argument", "gap_ns"] {
+        assert_eq!(resumed[key], proved[key], "{key}");
+    }
+    assert_eq!(fs::read_to_string(&again).unwrap(), fs::read_to_string(&solved).unwrap());
+    let [bound, gap] = ["bound_ns", "gap_ns"].map(|key| open[key].as_u64().unwrap());
+    let higher = fs::read_to_string(&first).unwrap();
+    let higher =
+        higher.replace(&format!("bound-ns = {bound}"), &format!("bound-ns = {}", bound + 1));
+    let higher = higher.replace(&format!("gap-ns = {gap}"), &format!("gap-ns = {}", gap - 1));
+    fs::write(&forged, higher).unwrap();
+    let other = OPEN.replace("--hop 1ms", "--hop 2ms").replace("0.7p", "1p");
+    for (line, expected) in [
+        (format!("{OPEN} --resume {forged}"), ["forged.toml", "does not hold"]),
+        (format!("{other} --resume {solved}"), ["another question", "hops, memory limit"]),
+        (
+            format!("{OPEN} --objective makespan --resume {solved}"),
+            ["another question", "objective"],
+        ),
+        (format!("{OPEN} --chunks 2 --resume {solved}"), ["another question", "chunks per stage"]),
+        (format!("{OPEN} --resume {}", path("none.toml")), ["none.toml", "cannot read"]),
+        (
+            format!("{OPEN} --jitter pass=lognormal:0.1 --objective mean --resume {solved}"),
+            ["--resume knows times without noise", "leave out --resume"],
+        ),
+        (
+            format!("{OPEN} --layers 6 --vary layers --resume {solved}"),
+            ["--resume is about the order of one choice", "--export-scenario"],
+        ),
+    ] {
+        refused(&run(&format!("search {line}")), &expected);
+    }
+}

@@ -236,7 +236,7 @@ fn what_makes_no_sense_is_refused_with_its_cure() {
     for (line, says) in [
         (format!("{question} --jitter pass=lognormal:0.1"), ["jitter cannot", "--objective mean"]),
         (format!("{question} --slowdown stage:1=1.5"), ["slowdown cannot", "simulate"]),
-        (format!("{question} --ilp"), ["--ilp proves times of one step", "leave out --ilp"]),
+        (format!("{question} --ilp"), ["--ilp knows times of one step", "leave out --ilp"]),
         (format!("search {QUESTION} --objective step"), ["has none", "--steps"]),
         (format!("search {QUESTION} --steps 0"), ["at least 1", ""]),
         (format!("{question} --memory-limit 0.01p"), ["at least", ""]),

@@ -184,6 +184,6 @@ fn the_answer_names_its_keys() {
 fn a_proof_of_orders_is_refused_beside_keys_that_are_simulated() {
     for keys in [SHARDED.to_owned(), COPIES.to_owned(), CLUSTER.to_owned()] {
         let line = format!("search {SIZES} {TIMES} {keys} --ilp");
-        refused(&run(&line), &["--ilp proves times of one step", "leave out --ilp"]);
+        refused(&run(&line), &["--ilp knows times of one step", "leave out --ilp"]);
     }
 }

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::credit::Credit;
 use super::record::Record;
 use super::set::{RecordInstance, RecordSet};
-use crate::search::certificate_of;
+use crate::search::{Resumed, certificate_of};
 
 /// The outcome of an order that was offered.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -87,16 +87,18 @@ pub fn search(
     effort: Effort,
     credit: &Credit,
 ) -> Result<Option<Offer>, Diagnostic> {
-    let known = Record::read(context, folder, one).ok().flatten();
+    let known = Record::check(context, folder, one).ok().flatten();
     if known.as_ref().is_some_and(|record| record.certificate.cost == record.certificate.bound) {
         return Ok(None);
     }
-    let known: Vec<&Schedule> = known.iter().map(|record| &record.certificate.schedule).collect();
+    let known = known.and_then(|record| Resumed::of(record.certificate));
+    let orders: Vec<&Schedule> = known.iter().map(|one| &one.schedule).collect();
     let search = Search {
         placement: Some(one.instance.placement),
         aim: Aim::Cost(Objective::Span),
         effort,
-        known: &known,
+        known: &orders,
+        proved: known.as_ref().map(|one| &one.proved),
         solved: true,
         stop: &|| context.stopped(),
     };

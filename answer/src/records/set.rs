@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
-use certificate::{Certificate, Objective as CertificateObjective};
+use certificate::Certificate;
 use pipeline::{Placement, Shape};
 use question::scenario::{Scenario, Setting};
 use question::{Context, Diagnostic, keywords, nearest, quote};
 use search::{Instance, Objective};
+
+use crate::search::differences;
 
 /// The file of the set, as errors name it.
 const FILE: &str = "scenarios/records.toml";
@@ -145,38 +147,6 @@ impl RecordInstance {
     /// The difference of the pipeline that `certificate` is about.
     #[must_use]
     pub fn differences(&self, certificate: &Certificate) -> Vec<&'static str> {
-        let Instance { shape, placement, costs, footprints, limits, objective } = &self.instance;
-        let other = certificate.schedule.shape();
-        let chunks = || 0..shape.chunks().min(other.chunks());
-        let times = |costs: &pipeline::Costs, chunk: u16| {
-            let times = costs.chunks()[usize::from(chunk)];
-            [times.forward, times.backward_input, times.backward_weight, times.whole_backward()]
-        };
-        let mut all_times = chunks();
-        let same_times = all_times.all(|chunk| {
-            times(costs, chunk) == times(&certificate.costs, chunk)
-                && costs.recompute(chunk) == certificate.costs.recompute(chunk)
-        });
-        let same_sizes = chunks().all(|chunk| {
-            footprints.of(chunk) == certificate.footprints.of(chunk)
-                && footprints.kept(chunk) == certificate.footprints.kept(chunk)
-        });
-        let objective = match objective {
-            Objective::Span => CertificateObjective::Span,
-            Objective::Makespan => CertificateObjective::Makespan,
-        };
-        let alike = [
-            ("stages", shape.stages() == other.stages()),
-            ("microbatches", shape.microbatches() == other.microbatches()),
-            ("chunks per stage", shape.chunks_per_stage() == other.chunks_per_stage()),
-            ("vocabulary", shape.vocabulary() == other.vocabulary()),
-            ("placement", *placement == certificate.schedule.placement()),
-            ("times", same_times),
-            ("hops", costs.hops() == certificate.costs.hops()),
-            ("activation sizes", same_sizes),
-            ("memory limit", *limits == certificate.limits),
-            ("objective", objective == certificate.objective),
-        ];
-        alike.into_iter().filter(|(_, same)| !same).map(|(what, _)| what).collect()
+        differences(&self.instance, certificate)
     }
 }

@@ -9,6 +9,7 @@ mod joint;
 mod joint_choice;
 mod program;
 mod report;
+mod resumed;
 mod simulated;
 mod solution;
 
@@ -31,6 +32,7 @@ pub use self::joint_choice::{ChosenSettings, JointChoice, WithSettings};
 pub use self::program::{Solved, program};
 pub use self::report::SearchRow;
 pub(crate) use self::report::certificate_of;
+pub(crate) use self::resumed::{Resumed, differences};
 pub use self::simulated::{Simulated, SimulatedFigures};
 
 /// The answer of a search: the results for all cases.
@@ -104,15 +106,27 @@ pub fn settings(scenario: &Scenario, keys: &SearchKeys) -> Vec<Setting> {
     scenario.settings.iter().flat_map(under).collect()
 }
 
-/// Checks that `keys` ask for no proof that the integer program cannot give.
+/// The flags of `keys` that are about proofs of one order, which has times without noise.
+fn proof_flags(keys: &SearchKeys) -> impl Iterator<Item = &'static str> + use<> {
+    let flags = [("--ilp", keys.ilp), ("--resume", keys.resume.is_some())];
+    flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag)
+}
+
+/// Checks that `keys` ask for no proof of other times or of many choices.
 pub fn check_program(keys: &SearchKeys) -> Result<(), Diagnostic> {
-    check_nothing_varied(keys)?;
-    if keys.ilp && keys.statistic().is_some() {
+    let Some(flag) = proof_flags(keys).next() else { return Ok(()) };
+    if !keys.vary.is_empty() {
+        let message = format!("{flag} is about the order of one choice, and --vary tries many");
+        let cure =
+            "search the choice first, write it with --export-scenario best.toml, and search that";
+        return Err(Diagnostic::new(message).with_help(cure));
+    }
+    if keys.statistic().is_some() {
         let objective = keys.objective.name();
         let message =
-            format!("--ilp proves times without noise, not the {objective} of a step under it");
+            format!("{flag} knows times without noise, not the {objective} of a step under it");
         let cure = format!(
-            "leave out --ilp: the search says what bound on the {objective} is proved, if any; or ask for \
+            "leave out {flag}: the search says what bound on the {objective} is proved, if any; or ask for \
              --objective span or makespan"
         );
         return Err(Diagnostic::new(message).with_help(cure));
@@ -120,23 +134,12 @@ pub fn check_program(keys: &SearchKeys) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Checks that a joint search is not asked for proofs of orders.
-fn check_nothing_varied(keys: &SearchKeys) -> Result<(), Diagnostic> {
-    if keys.vary.is_empty() || !keys.ilp {
-        return Ok(());
-    }
-    let message = "--ilp is about the order of one choice, and --vary tries many";
-    let cure =
-        "search the choice first, write it with --export-scenario best.toml, and search that";
-    Err(Diagnostic::new(message).with_help(cure))
-}
-
 /// Checks that `keys` and `scenario` ask for nothing that a search does not know.
 pub fn check(scenario: &Scenario, keys: &SearchKeys) -> Result<(), Diagnostic> {
     check_program(keys)?;
-    if keys.ilp {
-        check_provable(scenario, keys, "--ilp")?;
-        check_no_hardware(scenario)?;
+    for flag in proof_flags(keys) {
+        check_provable(scenario, keys, flag)?;
+        check_no_hardware(scenario, flag)?;
     }
     scenario.settings.iter().try_for_each(|setting| {
         match keys.statistic() {
@@ -150,17 +153,18 @@ pub fn check(scenario: &Scenario, keys: &SearchKeys) -> Result<(), Diagnostic> {
     })
 }
 
-/// Checks that the integer program is asked about one step where no link is shared.
-fn check_no_hardware(scenario: &Scenario) -> Result<(), Diagnostic> {
+/// Checks that `flag` is asked about one step where no link is shared.
+fn check_no_hardware(scenario: &Scenario, flag: &str) -> Result<(), Diagnostic> {
     let beyond = |setting: &Setting| cases::beyond(setting, SearchKind::Nominal).first().copied();
     let mut settings = scenario.settings.iter();
     let found = settings.find_map(|setting| Some((setting, beyond(setting)?)));
     let Some((setting, key)) = found else { return Ok(()) };
     let key = Some(key);
-    let message =
-        "--ilp proves times of one step where no link is shared and nothing overlaps passes"
-            .to_owned();
-    let cure = "leave out --ilp: the search says what bound is proved; or leave out the key";
+    let message = format!(
+        "{flag} knows times of one step where no link is shared and nothing overlaps passes"
+    );
+    let cure =
+        format!("leave out {flag}: the search says what bound is proved; or leave out the key");
     Err(scenario.error(setting, key, message).with_help(cure))
 }
 

@@ -55,6 +55,12 @@ impl Log {
         if open == 0 { Ok(Self { nodes }) } else { refuse("a branch does not end in a leaf") }
     }
 
+    /// The nodes, pairs or leaves.
+    #[must_use]
+    pub fn nodes(&self) -> &[Option<[Pass; 2]>] {
+        &self.nodes
+    }
+
     /// The number of pairs of passes that were tried both ways.
     #[must_use]
     pub fn branches(&self) -> usize {

@@ -49,7 +49,9 @@ impl Heads {
         self.heads.len()
     }
 
-    pub(super) fn list(&self) -> &[(Pass, u64)] {
+    /// Each pass with its start, in nanoseconds, in the order of the list.
+    #[must_use]
+    pub fn list(&self) -> &[(Pass, u64)] {
         &self.heads
     }
 }

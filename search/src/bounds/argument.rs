@@ -71,6 +71,34 @@ pub enum Argument {
 }
 
 impl Argument {
+    /// The argument of this name about these stages, those of [`Argument::stages`], if there is one.
+    #[must_use]
+    pub fn named(name: &str, stages: &[usize]) -> Option<Self> {
+        let (from, via) = match *stages {
+            [] => (0, 0),
+            [stage] => (stage, stage),
+            [from, via] => (from, via),
+            _ => return None,
+        };
+        let stage = from;
+        let all = [
+            Self::Work { stage },
+            Self::Trip { stage },
+            Self::Path { from, via },
+            Self::Head { stage },
+            Self::Tail { stage },
+            Self::HeadAndTail { stage },
+            Self::Fill { stage },
+            Self::Cycles { from, via },
+            Self::Meetings { stage },
+            Self::Little { stage },
+            Self::Windows,
+            Self::Prefixes,
+            Self::Branching,
+        ];
+        all.into_iter().find(|one| one.name() == name && one.stages() == stages)
+    }
+
     /// The name in certificates and tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
