@@ -9,12 +9,12 @@ cd "$(dirname "$0")/.."
 # Each wing with its budget and its rooms.
 wings() {
   cat <<'EOF'
-model     31987 pipeline sim profile certificate scenarios
+model     31996 pipeline sim profile certificate scenarios
 search    18381 search ilp failures
 hardware  28156 calibrate executor traces
 planner   45086 plan planning imports fsdp measured
-answers   44200 question cases answer reproduce
-doors     23663 src python web draw native launches
+answers   44213 question cases answer reproduce
+doors     23666 src python web draw native launches
 EOF
 }
 

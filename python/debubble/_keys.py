@@ -1822,11 +1822,6 @@ class SearchKeys(QuestionKeys, total=False):
     resident_tail: Size | None
     """The same of what the last chunk has besides its layers, the output layer [default: 0B]."""
 
-    resume: Name | None
-    """Go on from a certificate of the same question, which a search before wrote: from its order, and from
-    its bound with the proof, which is checked first.
-    """
-
     time_limit: Time | None
     """Stop each search after that time, with the best so far."""
 
@@ -1849,4 +1844,9 @@ class SearchKeys(QuestionKeys, total=False):
     `pairs`: Whether F and B overlap as pairs on two streams.
 
     `all`: All of these for which the question has the keys.
+    """
+
+    warm_start: Name | None
+    """Start from a certificate of the same question, which is checked first: from its order, its bound and
+    its proof.
     """

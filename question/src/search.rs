@@ -39,9 +39,8 @@ keys! {
     /// Then solve the order as an integer program, for --time-limit at most [default: 30s], from the
     /// best order found on: a better one, and a proof of the optimum that `verify` can check
     ilp: bool, label: "Proof by integer program (ILP)", heading: SEARCH;
-    /// Go on from a certificate of the same question, which a search before wrote: from its order, and from its bound
-    /// with the proof, which is checked first
-    resume: Option<PathBuf>, label: "Certificate to go on from", value: "FILE.toml", heading: SEARCH,
+    /// Start from a certificate of the same question, which is checked first: from its order, its bound and its proof
+    warm_start: Option<PathBuf>, label: "Certificate to start from", value: "FILE.toml", heading: SEARCH,
         conflicts: Some("memory_limits");
     /// Stop each search after that time, with the best so far
     time_limit: Option<Nanos>, label: "Time limit of a search", value: "TIME", heading: SEARCH;

@@ -218,11 +218,11 @@ fn a_search_goes_on_from_a_certificate_of_its_question() {
         ["first.toml", "solved.toml", "again.toml", "forged.toml"].map(path);
     let open = json(&format!("search {OPEN} --certificate {first}"));
     assert_ne!(open["gap_ns"], 0);
-    let proved = json(&format!("search {OPEN} --resume {first} --ilp --certificate {solved}"));
+    let proved = json(&format!("search {OPEN} --warm-start {first} --ilp --certificate {solved}"));
     assert_eq!(proved["gap_ns"], 0);
     assert!(proved["bound_ns"].as_u64() > open["bound_ns"].as_u64());
     // Without a solver, order, bound and proof are those of the certificate.
-    let resumed = json(&format!("search {OPEN} --resume {solved} --certificate {again}"));
+    let resumed = json(&format!("search {OPEN} --warm-start {solved} --certificate {again}"));
     for key in ["cost_ns", "bound_ns", "argument", "gap_ns"] {
         assert_eq!(resumed[key], proved[key], "{key}");
     }
@@ -235,21 +235,28 @@ fn a_search_goes_on_from_a_certificate_of_its_question() {
     fs::write(&forged, higher).unwrap();
     let other = OPEN.replace("--hop 1ms", "--hop 2ms").replace("0.7p", "1p");
     for (line, expected) in [
-        (format!("{OPEN} --resume {forged}"), ["forged.toml", "does not hold"]),
-        (format!("{other} --resume {solved}"), ["another question", "hops, memory limit"]),
+        (format!("{OPEN} --warm-start {forged}"), ["forged.toml", "does not hold"]),
+        (format!("{other} --warm-start {solved}"), ["another question", "hops, memory limit"]),
         (
-            format!("{OPEN} --objective makespan --resume {solved}"),
+            format!("{OPEN} --objective makespan --warm-start {solved}"),
             ["another question", "objective"],
         ),
-        (format!("{OPEN} --chunks 2 --resume {solved}"), ["another question", "chunks per stage"]),
-        (format!("{OPEN} --resume {}", path("none.toml")), ["none.toml", "cannot read"]),
         (
-            format!("{OPEN} --jitter pass=lognormal:0.1 --objective mean --resume {solved}"),
-            ["--resume knows times without noise", "leave out --resume"],
+            format!("{OPEN} --chunks 2 --warm-start {solved}"),
+            ["another question", "chunks per stage"],
+        ),
+        (format!("{OPEN} --warm-start {}", path("none.toml")), ["none.toml", "cannot read"]),
+        (
+            format!("{OPEN} --jitter pass=lognormal:0.1 --objective mean --warm-start {solved}"),
+            ["--warm-start knows times without noise", "leave out --warm-start"],
         ),
         (
-            format!("{OPEN} --layers 6 --vary layers --resume {solved}"),
-            ["--resume is about the order of one choice", "--export-scenario"],
+            format!("{OPEN} --microbatch-work 0.5,1.5,0.5,1.5,1,1 --warm-start {solved}"),
+            ["--microbatch-work: --warm-start takes certificates", "leave it out"],
+        ),
+        (
+            format!("{OPEN} --layers 6 --vary layers --warm-start {solved}"),
+            ["--warm-start is about the order of one choice", "--export-scenario"],
         ),
     ] {
         refused(&run(&format!("search {line}")), &expected);

@@ -142,7 +142,7 @@ fn what_makes_no_sense_is_refused_with_its_cure() {
         (format!("{noisy} --objective mean --replicas 4"), ["at least 5", "--replicas"]),
         (format!("{noisy} --objective mean --replicas 2000000"), ["too many", "1000000"]),
         (format!("{noisy} --objective mean --ilp"), ["--ilp knows", "leave out --ilp"]),
-        (format!("{noisy} --objective p95 --ilp"), ["--ilp proves", "--objective span"]),
+        (format!("{noisy} --objective p95 --ilp"), ["--ilp knows", "--objective span"]),
         (noisy.clone(), ["jitter cannot be taken into account", "--objective mean"]),
     ] {
         refused(&run(&line), &says);

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::credit::Credit;
 use super::record::Record;
 use super::set::{RecordInstance, RecordSet};
-use crate::search::{Resumed, certificate_of};
+use crate::search::{WarmStart, certificate_of};
 
 /// The outcome of an order that was offered.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -91,7 +91,7 @@ pub fn search(
     if known.as_ref().is_some_and(|record| record.certificate.cost == record.certificate.bound) {
         return Ok(None);
     }
-    let known = known.and_then(|record| Resumed::of(record.certificate));
+    let known = known.and_then(|record| WarmStart::of(record.certificate));
     let orders: Vec<&Schedule> = known.iter().map(|one| &one.schedule).collect();
     let search = Search {
         placement: Some(one.instance.placement),

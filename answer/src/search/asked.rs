@@ -8,7 +8,7 @@ use question::search::SearchKeys;
 use question::{Context, Diagnostic, format};
 use search::{Effort, Figure, Phase, Progress};
 
-use super::resumed::Resumed;
+use super::warm_start::WarmStart;
 use super::{Improvements, SearchRow, program};
 
 /// A setting that is searched under one limit.
@@ -100,15 +100,15 @@ pub(super) fn aim(keys: &SearchKeys, setting: &Setting) -> Aim {
 pub(super) fn row(asked: &Asked<'_>, aim: Aim) -> Result<SearchRow, Diagnostic> {
     let Asked { context, scenario, setting, keys, seen, .. } = *asked;
     let stop = asked.stop();
-    let resumed = keys.resume.as_deref().map(|file| Resumed::read(asked, file)).transpose()?;
+    let start = keys.warm_start.as_deref().map(|file| WarmStart::read(asked, file)).transpose()?;
     let earlier = asked.same().map(|row| &row.searched.found.schedule);
-    let known: Vec<&Schedule> = earlier.chain(resumed.iter().map(|one| &one.schedule)).collect();
+    let known: Vec<&Schedule> = earlier.chain(start.iter().map(|one| &one.schedule)).collect();
     let search = cases::Search {
         placement: keys.placement(),
         aim,
         effort: asked.effort(keys.times()),
         known: &known,
-        proved: resumed.as_ref().map(|one| &one.proved),
+        proved: start.as_ref().map(|one| &one.proved),
         // The whole program is solved instead.
         solved: !keys.ilp,
         stop: &stop,

@@ -80,7 +80,7 @@ impl Elsewhere {
         }
         let mut setting = setting.clone();
         setting.keys.chunks = Some(self.chunks.into());
-        let keys = SearchKeys { placement, ilp: false, resume: None, ..keys.clone() };
+        let keys = SearchKeys { placement, ilp: false, warm_start: None, ..keys.clone() };
         let (context, seen) = (Context::new(caller.host()), Improvements::unheard());
         let (context, setting, keys, seen) = (&context, &setting, &keys, &seen);
         let asked = Asked { context, setting, keys, earlier: &[], seen, ..*asked };

@@ -9,9 +9,9 @@ mod joint;
 mod joint_choice;
 mod program;
 mod report;
-mod resumed;
 mod simulated;
 mod solution;
+mod warm_start;
 
 use cases::{Aim, SEARCHED, ScheduleSource, SearchKind};
 use pipeline::Limit;
@@ -32,8 +32,8 @@ pub use self::joint_choice::{ChosenSettings, JointChoice, WithSettings};
 pub use self::program::{Solved, program};
 pub use self::report::SearchRow;
 pub(crate) use self::report::certificate_of;
-pub(crate) use self::resumed::{Resumed, differences};
 pub use self::simulated::{Simulated, SimulatedFigures};
+pub(crate) use self::warm_start::{WarmStart, differences};
 
 /// The answer of a search: the results for all cases.
 pub struct SearchAnswer {
@@ -108,7 +108,7 @@ pub fn settings(scenario: &Scenario, keys: &SearchKeys) -> Vec<Setting> {
 
 /// The flags of `keys` that are about proofs of one order, which has times without noise.
 fn proof_flags(keys: &SearchKeys) -> impl Iterator<Item = &'static str> + use<> {
-    let flags = [("--ilp", keys.ilp), ("--resume", keys.resume.is_some())];
+    let flags = [("--ilp", keys.ilp), ("--warm-start", keys.warm_start.is_some())];
     flags.into_iter().filter(|(_, given)| *given).map(|(flag, _)| flag)
 }
 
@@ -141,6 +141,9 @@ pub fn check(scenario: &Scenario, keys: &SearchKeys) -> Result<(), Diagnostic> {
         check_provable(scenario, keys, flag)?;
         check_no_hardware(scenario, flag)?;
     }
+    if keys.warm_start.is_some() {
+        check_equal_microbatches(scenario)?;
+    }
     scenario.settings.iter().try_for_each(|setting| {
         match keys.statistic() {
             Some(statistic) => cases::check_under_noise(scenario, setting, statistic)?,
@@ -166,6 +169,17 @@ fn check_no_hardware(scenario: &Scenario, flag: &str) -> Result<(), Diagnostic> 
     let cure =
         format!("leave out {flag}: the search says what bound is proved; or leave out the key");
     Err(scenario.error(setting, key, message).with_help(cure))
+}
+
+/// Checks that all microbatches take as long: those of a certificate do.
+fn check_equal_microbatches(scenario: &Scenario) -> Result<(), Diagnostic> {
+    let unequal = |setting: &Setting| setting.keys.of_unequal_microbatches().next();
+    let mut settings = scenario.settings.iter();
+    let found = settings.find_map(|setting| Some((setting, unequal(setting)?)));
+    let Some((setting, key)) = found else { return Ok(()) };
+    let message = "--warm-start takes certificates, of microbatches that all take as long";
+    let error = scenario.error(setting, Some(key), message.to_owned());
+    Err(error.with_help("leave it out: the search says what bound is proved"))
 }
 
 /// Checks that `flag`, which asks for a program or a proof, is asked for passes on one stream, of which nothing goes

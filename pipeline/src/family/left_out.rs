@@ -13,13 +13,22 @@ pub struct LeftOut {
 
 impl LeftOut {
     /// All of them, in the order in which they are listed.
-    pub const ALL: [Self; 1] = [Self {
-        name: "bpipe",
-        source: "BPipe (Kim et al. 2023)",
-        why: "it is the order of 1f1b with activations moved between stage r and stage p-1-r, so \
-                  that none holds more than ceil((p+2)/2) M_B; activations here stay on their stage, \
-                  or go to the host (--offload)",
-    }];
+    pub const ALL: [Self; 2] = [
+        Self {
+            name: "bpipe",
+            source: "BPipe (Kim et al. 2023)",
+            why: "it is the order of 1f1b with activations moved between stage r and stage p-1-r, so that none \
+                  holds more than ceil((p+2)/2) M_B; activations here stay on their stage, or go to the host \
+                  (--offload)",
+        },
+        Self {
+            name: "slimpipe",
+            source: "SlimPipe (Li et al. 2025, arXiv 2504.14519)",
+            why: "stages exchange the attention of slices so that all slices take equal times, and no code says \
+                  in which order and by how many bytes; seq1f1b is 1f1b of slices that take equal times without \
+                  that exchange",
+        },
+    ];
 
     /// The one of that name.
     #[must_use]

@@ -1,4 +1,4 @@
-//! Certificates that a search goes on from.
+//! Certificates that a search starts from.
 
 use std::path::Path;
 
@@ -12,13 +12,13 @@ use question::{Diagnostic, quote};
 use super::asked::Asked;
 
 /// The order and the bound of a certificate.
-pub(crate) struct Resumed {
+pub(crate) struct WarmStart {
     pub(crate) schedule: Schedule,
     /// The bound with its proof.
     pub(crate) proved: (Bound, Proof),
 }
 
-impl Resumed {
+impl WarmStart {
     /// Those of `certificate`, if a search knows its argument.
     pub(crate) fn of(certificate: Certificate) -> Option<Self> {
         let Certificate { schedule, bound, argument, proof, .. } = certificate;
@@ -69,7 +69,7 @@ impl Resumed {
             );
         }
         match Self::of(certificate) {
-            Some(resumed) => Ok(resumed),
+            Some(start) => Ok(start),
             None => {
                 wrong("no search knows the argument of this certificate", "make a new certificate")
             }
