@@ -52,7 +52,7 @@ Examples:
     debubble verify proof.toml
   Ten minutes more for its order and its bound:
     debubble search --stages 4 --microbatches 6 --memory-limit 0.7p --warm-start proof.toml --certificate more.toml \\
-      --forward 10ms --backward-input 11ms --backward-weight 7ms --hop 1ms --ilp --time-limit 10m
+      --forward 10ms --backward-input 11ms --backward-weight 7ms --hop 1ms --ilp --time-limit 10min
 
 The result is never worse than any published schedule of these chunks that fits. The search ends early when the
 cost meets the lower bound: the order is then optimal among those of the chunks and placement asked for. Where a
