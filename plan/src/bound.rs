@@ -248,7 +248,7 @@ mod tests {
         #[test]
         fn all_families_have_orders(times in times(), others in prop::array::uniform5(0..40u64)) {
             for family in families() {
-                let problem = problem(family, [4, 2, 8], &[times], others).unwrap();
+                let problem = problem(family, [4, 2, 16], &[times], others).unwrap();
                 prop_assert!(family.schedule(&problem).is_ok(), "{}", family.name());
             }
         }

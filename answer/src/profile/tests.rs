@@ -5,13 +5,12 @@ use pipeline::{Bytes, Costs, Family, Footprint, Metrics, Nanos, PassTimes, Shape
 use sim::Replay;
 
 use super::*;
-use crate::compare::tests::{Faults, chunks, recorded};
+use crate::compare::tests::{Faults, recorded, shape_of};
 
 const DELAY: u64 = 50_000;
 
-fn run_of(family: Family, chunks: u64) -> Recorded {
-    let shape = Shape::new(4, chunks, 8).unwrap();
-    recorded(family, shape, Faults { delay: DELAY, ..Faults::default() })
+fn run_of(family: Family) -> Recorded {
+    recorded(family, shape_of(family), Faults { delay: DELAY, ..Faults::default() })
 }
 
 fn has_pairs(recorded: &Recorded) -> bool {
@@ -36,7 +35,7 @@ fn with_overhead(costs: &TrainerCosts, whole: bool) -> Costs {
 fn a_profile_of_a_run_predicts_that_run() {
     let mut seen = 0;
     for family in Family::ALL {
-        let run = run_of(family, chunks(family));
+        let run = run_of(family);
         if run.shape().has_shards() || has_pairs(&run) {
             continue;
         }
@@ -59,7 +58,7 @@ fn a_profile_of_a_run_predicts_that_run() {
 
 #[test]
 fn chunks_are_put_together_but_not_cut() {
-    let profile = of(&run_of(Family::ZbV, 2)).unwrap();
+    let profile = of(&run_of(Family::ZbV)).unwrap();
     let apart = profile.costs(Shape::new(4, 2, 8).unwrap(), Unsplit::Refused).unwrap().costs;
     let together = profile.costs(Shape::new(4, 1, 8).unwrap(), Unsplit::Refused).unwrap().costs;
     let [half, whole] = [&apart, &together].map(|costs| costs.chunks()[0].forward.0);
@@ -71,7 +70,7 @@ fn chunks_are_put_together_but_not_cut() {
 
 #[test]
 fn whole_backwards_say_nothing_of_their_parts() {
-    let profile = of(&run_of(Family::OneFOneB, 1)).unwrap();
+    let profile = of(&run_of(Family::OneFOneB)).unwrap();
     let shape = Shape::new(4, 1, 8).unwrap();
     let whole = profile.costs(shape, Unsplit::Halves).unwrap().costs.chunks()[0];
     let expected = 2 * 10_000_000;
@@ -85,7 +84,7 @@ fn facts_are_kept_and_held_against_the_chunks() {
     let footprint = Footprint { until_backward: Bytes(300), until_weight: Bytes(200) };
     let facts =
         Facts { footprints: vec![footprint; 8], message: Some(Bytes(64)), ..Facts::default() };
-    let run = Recorded { facts: Some(facts.clone()), ..run_of(Family::ZbV, 2) };
+    let run = Recorded { facts: Some(facts.clone()), ..run_of(Family::ZbV) };
     let profile = of(&run).unwrap();
     let together =
         profile.costs(Shape::new(4, 1, 8).unwrap(), Unsplit::Refused).unwrap().footprints.unwrap();
@@ -100,7 +99,7 @@ fn facts_are_kept_and_held_against_the_chunks() {
 
 #[test]
 fn passes_that_only_ran_in_pairs_are_missing() {
-    let run = run_of(Family::DualPipe, chunks(Family::DualPipe));
+    let run = run_of(Family::DualPipe);
     assert!(has_pairs(&run));
     // Every kind of pass runs alone somewhere, or the one that does not is named.
     match of(&run) {
@@ -112,7 +111,7 @@ fn passes_that_only_ran_in_pairs_are_missing() {
 #[test]
 fn the_file_says_the_same() {
     for family in [Family::OneFOneB, Family::ZbV, Family::ZbH1] {
-        let profile = of(&run_of(family, chunks(family))).unwrap();
+        let profile = of(&run_of(family)).unwrap();
         let text = profile.to_toml();
         assert_eq!(AnyProfile::parse(&text), Ok(AnyProfile::Trainer(Box::new(profile))), "{text}");
         for (from, to, message) in [

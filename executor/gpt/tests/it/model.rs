@@ -266,6 +266,14 @@ fn recomputing((name, schedule): (String, Schedule)) -> Vec<(String, Schedule)> 
     vec![(name.clone(), schedule), (with("R"), all), (with("some R"), some)]
 }
 
+/// The largest difference between numbers of `one` and `other`, as a share of the largest number.
+fn distance(one: &[f64], other: &[f64]) -> f64 {
+    assert_eq!(one.len(), other.len());
+    let most = other.iter().fold(0.0f64, |most, x| most.max(x.abs()));
+    let apart = one.iter().zip(other).map(|(x, y)| (x - y).abs());
+    apart.fold(0.0, |far, one| if one > far || one.is_nan() { one } else { far }) / most
+}
+
 fn check_every_family<T: Real>() {
     let trial = Trial::random(9, Training::default());
     let batches = Arc::clone(&trial.batches);
@@ -284,21 +292,24 @@ fn check_every_family<T: Real>() {
         });
         let of = |stages| schedules(stages, u64::from(microbatches));
         let families: Vec<_> = of(2).into_iter().chain(of(4)).collect();
-        // Two families offload, the ones with an output layer in shards are tested elsewhere, and
-        // three need more microbatches over four stages.
+        // Two families offload, the ones with an output layer in shards are tested elsewhere, four need more
+        // microbatches over four stages, and one of them more than four over two.
         let whole = |family: &&Family| family.about().vocabulary == Vocabulary::Whole;
         let whole = Family::ALL.iter().filter(whole).count();
-        assert!(families.len() >= 2 * (whole - 2) - 3);
+        assert!(families.len() >= 2 * (whole - 2) - 5);
         for (name, schedule) in families.into_iter().flat_map(recomputing) {
             let is_mirrored = schedule.placement() == Placement::Mirrored;
             let (loss, gradients, weights) = &expected[usize::from(is_mirrored)];
             let plan = plan(schedule, 1, Boundary::Asynchronous);
             let (measured, left) = trial.run::<T>(&plan);
-            // All accumulate gradients in the order of microbatches, two copies of the weights each
+            // All but `stp` accumulate gradients in the order of microbatches, two copies of the weights each
             // their half: the bits must be equal.
             assert_eq!(losses(&measured), [*loss], "{name}");
-            assert!(all(&left.gradients) == *gradients, "{name}");
-            assert!(all(&left.weights) == *weights, "{name}");
+            let epsilon = if T::BYTES == 4 { f64::from(f32::EPSILON) } else { f64::EPSILON };
+            let apart =
+                if name.starts_with("stp") { f64::from(microbatches) * epsilon } else { 0.0 };
+            assert!(distance(&all(&left.gradients), gradients) <= apart, "{name}");
+            assert!(distance(&all(&left.weights), weights) <= apart, "{name}");
             let copied = if is_mirrored { trial.model.parameters() } else { 0 };
             assert_eq!(left.copies_are_equal(plan.schedule()), copied, "{name}");
         }

@@ -58,9 +58,11 @@ fn check_every_family<T: Real>() {
             let is_mirrored = schedule.placement() == Placement::Mirrored;
             let expected = if is_mirrored { &halves } else { &serial };
             let found = under::<T>(schedule, model);
-            // All families sum up gradients in the order of microbatches, mirrored ones each half by
-            // itself: not a bit may differ.
-            assert!(found == *expected, "{} p={stages} m={microbatches}", family.name());
+            // All families but one sum up gradients in the order of microbatches, mirrored ones each half by
+            // itself: not a bit may differ. `stp` puts a W off behind a whole backward of a later microbatch.
+            let apart = if family == Family::Stp { bound } else { 0.0 };
+            let is_equal = found.0 == expected.0 && distance(&found.1, &expected.1) <= apart;
+            assert!(is_equal, "{} p={stages} m={microbatches}", family.name());
         }
     }
 }
