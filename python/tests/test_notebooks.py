@@ -51,7 +51,9 @@ def test_a_notebook_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     where = {"metadata": {"path": str(tmp_path)}}
     nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3", resources=where).execute()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    assert not [output for output in outputs if output.get("name") == "stderr"], "notes or warnings"
+    said = [output["text"] for output in outputs if output.get("name") == "stderr"]
+    # On a slow machine some searches take long enough for a progress bar, which begins its line anew.
+    assert not [text for text in said if text.strip() and "\r" not in text], "notes or warnings"
     shown = [
         output["data"] for output in outputs if output["output_type"] in ("execute_result", "display_data")
     ]
