@@ -50,7 +50,7 @@ Examples:
       --forward 10ms --backward-input 11ms --backward-weight 7ms --hop 1ms \\
       --write-lp order.lp --write-mps order.mps
     debubble verify proof.toml
-  Ten minutes more for its order and its bound:
+  More time for its order and its bound:
     debubble search --stages 4 --microbatches 6 --memory-limit 0.7p --warm-start proof.toml --certificate more.toml \\
       --forward 10ms --backward-input 11ms --backward-weight 7ms --hop 1ms --ilp --time-limit 10min
 
