@@ -240,6 +240,7 @@ mod tests {
                 files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
             // Given to `debubble` as files, and read by tests alone.
             let given = [
+                "cuda-graphs.toml",
                 "deepseek-v3.2.toml",
                 "fig9-sweep.toml",
                 "llama3-405b.toml",

@@ -22,7 +22,13 @@ const TOGETHER: [&[&str]; 6] = [
         "recompute-modules",
         "recompute-activations",
     ],
-    &["cuda-graph-impl", "cuda-graph-scope", "enable-cuda-graph", "external-cuda-graph"],
+    &[
+        "cuda-graph-impl",
+        "cuda-graph-modules",
+        "cuda-graph-scope",
+        "enable-cuda-graph",
+        "external-cuda-graph",
+    ],
     &["moe-token-dispatcher-type", "moe-flex-dispatcher-backend", "moe-enable-deepep"],
     &[
         "use-distributed-optimizer",

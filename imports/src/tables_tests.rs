@@ -57,6 +57,28 @@ fn old_names_mean_what_those_of_today_do() {
 }
 
 #[test]
+fn modules_in_graphs_are_read_by_either_name() {
+    let of = |flags: &str| {
+        let training = imported(&launch(flags)).document.training;
+        (training.cuda_graphs.unwrap_or_default(), training.cuda_graph_modules)
+    };
+    let some = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
+    let partial = |names: &[&str]| ("partial".to_owned(), some(names));
+    let te = "--cuda-graph-impl transformer_engine";
+    assert_eq!(of(&format!("{te} --cuda-graph-modules attn")), partial(&["attn"]));
+    assert_eq!(of(&format!("{te} --cuda-graph-scope mlp")), partial(&["mlp"]));
+    assert_eq!(of(&format!("{te} --cuda-graph-scope '[attn, mlp]'")), partial(&["attn", "mlp"]));
+    assert_eq!(of("--external-cuda-graph --cuda-graph-scope attn"), partial(&["attn"]));
+    // Without names, whole layers.
+    assert_eq!(of("--enable-cuda-graph"), partial(&["attn", "mlp"]));
+    assert_eq!(of(te), partial(&["attn", "mlp"]));
+    assert_eq!(of(&format!("{te} --cuda-graph-scope full")), partial(&["attn", "mlp"]));
+    assert_eq!(of("--cuda-graph-impl none --cuda-graph-scope attn"), (String::new(), None));
+    let whole = "--cuda-graph-impl local --cuda-graph-scope full_iteration";
+    assert_eq!(of(whole), ("full".to_owned(), None));
+}
+
+#[test]
 fn optimizers_are_read_with_what_they_share() {
     let of = |flags: &str| {
         let imported = imported(&launch(flags));

@@ -1,8 +1,10 @@
 //! A set-up with its costs, before and after an order is made for it.
 
+use std::borrow::Cow;
+
 use pipeline::{
-    Bytes, Costs, Fault, Footprints, LayerLayout, Limit, Memory, Metrics, Nanos, PassTimes,
-    Problem, Schedule, Shape,
+    Bytes, Costs, Fault, Footprint, Footprints, LayerLayout, Limit, Memory, Metrics, Nanos,
+    PassTimes, Problem, Schedule, Shape,
 };
 use sim::Replay;
 use sim::occupancy::activation_peaks;
@@ -53,8 +55,10 @@ pub struct Costed {
     pub limit: Option<Limit>,
     /// Bytes that a device sends to the next stage for a microbatch.
     pub message: Bytes,
-    /// The activations that a microbatch holds in each chunk.
+    /// The activations that a microbatch holds in each chunk, and [`Costed::graphs`].
     pub footprints: Footprints,
+    /// The static buffers of CUDA graphs for a microbatch in each chunk, from F to B; empty if there are none.
+    pub graphs: Vec<Bytes>,
     /// The whole gradients of each chunk, where they are held from its first backward to its last alone
     /// ([`Reshard::AfterLast`](crate::Reshard::AfterLast)); else they are resident.
     pub gradients: Vec<Bytes>,
@@ -172,26 +176,59 @@ impl Costed {
             return Ok((replay.metrics(schedule, &self.costs).map_err(fault)?, held));
         }
         let timeline = replay.timeline(schedule, &self.costs).map_err(fault)?;
-        let copies = timed::host_copies(schedule, &Nominal(&self.costs), &self.footprints);
-        let peaks = activation_peaks(schedule, &timeline, &copies, &self.footprints);
+        let footprints = self.activations();
+        let copies = timed::host_copies(schedule, &Nominal(&self.costs), &footprints);
+        let peaks = activation_peaks(schedule, &timeline, &copies, &footprints);
         let held = self.with_activations(peaks.map_err(fault)?);
+        let held = self.with_graphs(schedule, held).map_err(fault)?;
         fits(&held)?;
         Ok((Metrics::of(&timeline), held))
     }
 
     /// The most that each stage holds along `schedule`, which copies nothing to the host.
     pub(crate) fn held_along(&self, schedule: &Schedule) -> Result<Vec<StageMemory>, Fault> {
-        let activations = Memory::of(schedule, &self.footprints)?.peak;
+        let footprints = self.activations();
+        let activations = Memory::of(schedule, &footprints)?.peak;
         if self.gradients.is_empty() {
-            return Ok(self.with_activations(activations));
+            return self.with_graphs(schedule, self.with_activations(activations));
         }
-        let peaks = memory::peaks(schedule, &self.footprints, &self.gradients);
+        let peaks = memory::peaks(schedule, &footprints, &self.gradients);
         let with = |(held, peak): (&StageMemory, memory::Peak)| StageMemory {
             activations: peak.activations,
             gradients: held.gradients + peak.gradients,
             ..*held
         };
-        Ok(self.resident.iter().zip(peaks).map(with).collect())
+        self.with_graphs(schedule, self.resident.iter().zip(peaks).map(with).collect())
+    }
+
+    /// [`Costed::footprints`] without static buffers, which no pass gives up.
+    pub(crate) fn activations(&self) -> Cow<'_, Footprints> {
+        if self.graphs.is_empty() {
+            return Cow::Borrowed(&self.footprints);
+        }
+        let own = |(chunk, graphs): (u16, &Bytes)| {
+            let own = self.footprints.of(chunk);
+            Footprint { until_backward: Bytes(own.until_backward.0 - graphs.0), ..own }
+        };
+        let chunks = (0..).zip(&self.graphs).map(own).collect();
+        Cow::Owned(self.footprints.clone().with_chunks(chunks))
+    }
+
+    /// `held` with the static buffers of graphs for the most microbatches in flight along `schedule`.
+    pub(crate) fn with_graphs(
+        &self,
+        schedule: &Schedule,
+        mut held: Vec<StageMemory>,
+    ) -> Result<Vec<StageMemory>, Fault> {
+        if self.graphs.is_empty() {
+            return Ok(held);
+        }
+        let own = |&until_backward: &Bytes| Footprint { until_backward, ..Footprint::default() };
+        let footprints = Footprints::new(self.graphs.iter().map(own).collect());
+        for (stage, peak) in held.iter_mut().zip(Memory::of(schedule, &footprints)?.peak) {
+            stage.graphs = peak;
+        }
+        Ok(held)
     }
 
     /// The memory of each stage with activations that peak at `peaks`, and all gradients of its chunks.

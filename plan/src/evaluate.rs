@@ -188,7 +188,9 @@ impl Evaluation {
         let one = costed.footprints.by_stage(costed.shape, placement);
         let most = limit.bytes(costed.shape, one.iter().copied().max().unwrap_or_default());
         let mut stages = self.memory.iter().zip(one);
-        stages.any(|(held, one)| held.activations.0.saturating_add(one.0) > most.0)
+        stages.any(|(held, one)| {
+            held.activations.0.saturating_add(held.graphs.0).saturating_add(one.0) > most.0
+        })
     }
 
     /// The stage that holds most, with its memory.

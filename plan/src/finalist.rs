@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use pipeline::{Bytes, Costs, Fault, Memory, Metrics, Nanos, Schedule};
+use pipeline::{Bytes, Costs, Fault, Footprints, Memory, Metrics, Nanos, Schedule};
 use sim::boundary::{self, GradientReduction, Synchronisation};
 use sim::cluster::ClusterError;
 use sim::engine::{
@@ -273,7 +273,8 @@ impl Finalist {
     /// Follows the memory of `run`, one step, in which `reserved` of each device is for buffers.
     fn hold(&mut self, run: &Run, reserved: Bytes) -> Result<(), FinalistError> {
         let costed = &self.evaluation.costed;
-        let footprints = &costed.footprints;
+        let own = costed.activations();
+        let footprints: &Footprints = &own;
         // Copies to the host take other times than in replay.
         let (peaks, memory) = match self.schedule.copies() {
             None => {
@@ -282,10 +283,12 @@ impl Finalist {
             Some(_) => {
                 let (schedule, timeline) = (&self.schedule, &run.timeline);
                 let peaks = activation_peaks(schedule, timeline, &run.copies, footprints)?;
-                (peaks.clone(), costed.with_activations(peaks))
+                let held = costed.with_activations(peaks.clone());
+                (peaks, costed.with_graphs(schedule, held)?)
             }
         };
-        let job = Job { steps: 1, ..self.job() };
+        let job = self.hardware.job(&self.schedule, &self.costs, footprints);
+        let job = Job { steps: 1, ..job };
         let occupancy = Occupancy::of(run, &job, footprints, &self.hardware.resident, None)?;
         let most = |device: usize| {
             let peaks = occupancy.peaks.iter();

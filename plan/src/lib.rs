@@ -37,6 +37,7 @@
 #![allow(clippy::doc_markdown)] // Names of models and symbols of papers.
 
 mod bound;
+mod capture;
 mod costed;
 mod costing;
 mod documents;
@@ -74,6 +75,7 @@ mod space;
 mod split;
 mod times;
 
+pub use capture::Capture;
 pub use costed::{Costed, Rejected};
 pub use documents::{DocumentSteps, Dynamic, GroupShare, document_steps, dynamic};
 pub use evaluate::Evaluation;

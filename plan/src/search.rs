@@ -17,6 +17,7 @@ use crate::offload::Offload;
 use crate::orders::Orders;
 use crate::setup::{Setup, Unfit};
 use crate::single_setup::SetupRun;
+use crate::software::{Graphs, Options};
 
 /// How many are simulated before the rest is held against the best of them. The same on any number
 /// of threads, so that the answer is.
@@ -345,20 +346,31 @@ impl<'a> Search<'a> {
     }
 }
 
-/// `evaluated` of `setup` without the copies to the host of its options or, where that does not fit, with them.
+/// `evaluated` of `setup` without the copies to the host of its options or, where that does not fit, without CUDA
+/// graphs of modules, whose buffers take memory, with those copies, or with copies and without graphs.
 pub(crate) fn first_that_fits<T>(
     setup: &Setup,
     mut evaluated: impl FnMut(&Setup) -> Result<T, Rejected>,
 ) -> Result<T, Rejected> {
-    let without = evaluated(&setup.without_offload());
-    let fails = matches!(without, Err(Rejected::Memory(_) | Rejected::Schedule(_)));
-    if !fails || setup.options.offload == Offload::NONE {
-        return without;
+    let mut last = evaluated(&setup.without_offload());
+    let own = setup.options;
+    let eager = Options { graphs: Graphs::None, ..own };
+    let [copies, captures] = [own.offload != Offload::NONE, own.graphs == Graphs::Partial];
+    let tried = [
+        captures.then_some(Options { offload: Offload::NONE, ..eager }),
+        copies.then_some(own.beside_offload()),
+        (copies && captures).then_some(eager),
+    ];
+    for options in tried.into_iter().flatten() {
+        if !matches!(last, Err(Rejected::Memory(_) | Rejected::Schedule(_))) {
+            break;
+        }
+        match evaluated(&Setup { options, ..*setup }) {
+            Err(Rejected::Unfit(_)) => {}
+            with => last = with,
+        }
     }
-    match evaluated(&Setup { options: setup.options.beside_offload(), ..*setup }) {
-        Err(Rejected::Unfit(_)) => without,
-        with => with,
-    }
+    last
 }
 
 impl Found {

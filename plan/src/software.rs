@@ -2,6 +2,7 @@
 
 use pipeline::overlap::Contention;
 
+use crate::capture::Capture;
 use crate::offload::Offload;
 use crate::rates::Efficiency;
 
@@ -146,6 +147,8 @@ pub struct Software {
     /// The share of a layer's kernels whose launches a CUDA graph replaces: 0 without graphs, 1 where a
     /// whole step is one.
     pub graphs: f64,
+    /// The modules that graphs capture, whose static buffers take memory; none where a whole step is one graph.
+    pub capture: Capture,
     /// Whether the all-to-alls of experts run beside the compute of another microbatch.
     pub overlap_experts: bool,
     /// Where the passes of a pair share two streams segment by segment, the contention between the
@@ -186,6 +189,7 @@ impl Default for Software {
         Self {
             tuning: None,
             graphs: 0.0,
+            capture: Capture::NONE,
             overlap_experts: false,
             streams: None,
             overlap_tensor: false,
@@ -218,8 +222,13 @@ impl Software {
     /// The same with `options` turned on.
     #[must_use]
     pub fn with(self, options: Options) -> Self {
+        let capture = match (self.capture, options.graphs) {
+            (Capture::NONE, Graphs::Partial) => Capture::ATTENTION.and(Capture::ROUTER),
+            (own, _) => own,
+        };
         Self {
             graphs: self.graphs.max(options.graphs.share()),
+            capture,
             sends_once: self.sends_once || options.sends_once,
             overlap_experts: self.overlap_experts || options.overlap_experts,
             overlap_tensor: self.overlap_tensor || options.overlap_tensor,

@@ -40,6 +40,7 @@ pub mod fit;
 mod flags;
 mod framework;
 mod frozen;
+mod graphs;
 mod lengths;
 pub mod machines;
 mod memory_error;

@@ -71,9 +71,11 @@ impl Reader<'_> {
         let attended = packed.map_or(1.0, Packed::mean);
         let imbalance = self.imbalance(model, framework, clusters)?;
         let streams = self.streams(model)?;
+        let capture = self.capture(model, framework)?;
         let of = |tuning| {
             let mut recipe = self.recipe_of(framework, clusters, tuning)?;
             recipe.software.streams = streams;
+            recipe.software.capture = capture;
             Ok(Recipe { attended, imbalance: imbalance.clone(), ..recipe })
         };
         let own: Recipe = of(self.tuning(framework, clusters)?)?;

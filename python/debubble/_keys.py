@@ -1318,6 +1318,12 @@ class PlanTrainingKeys(TypedDict, total=False):
     `all-gather`, all before it [default: ring].
     """
 
+    cuda_graph_modules: OneOrMany[Name] | None
+    """The modules whose static buffers partial graphs hold, as Megatron-LM names them: any of attn, mlp, moe,
+    moe_router, moe_preprocess and mamba. They change memory; launches are those of attention and router
+    [default: attn and moe_router, as far as the model has them].
+    """
+
     cuda_graphs: Literal["none", "partial", "full"] | None
     """The launches that CUDA graphs replace: `none`, `partial`, those of attention and router, or `full`,
     those of a whole step [default: none].

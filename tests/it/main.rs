@@ -64,6 +64,7 @@ mod plan_experts;
 mod plan_fit;
 mod plan_flags;
 mod plan_frozen;
+mod plan_graphs;
 mod plan_lengths;
 mod plan_machines;
 mod plan_memory;

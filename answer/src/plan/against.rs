@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 use super::parts::Part;
 use super::priced::{Plan, seconds};
-use super::setup_report::{MemoryItem, fit, memory_items};
+use super::setup_report::{MemoryItem, fit, has_graphs, memory_items};
 use super::{Planned, SetupReport, resolvable_difference};
 use super::{quantities, tables};
 
@@ -105,7 +105,8 @@ impl<'a> Against<'a> {
     #[must_use]
     pub fn memory(&self) -> Vec<Line> {
         let full = self.both().map(|(_, plan)| plan.finalist.evaluation.fullest().1);
-        let [first, second] = full.map(|memory| memory_items(&memory));
+        let graphs = self.both().iter().any(|(_, plan)| has_graphs(plan));
+        let [first, second] = full.map(|memory| memory_items(&memory, graphs));
         let gib = |bytes: u64| number(bytes) / f64::from(1 << 30);
         let of = |parts: &[MemoryItem], name| {
             gib(parts.iter().filter(|one| one.name == name).map(|one| one.bytes).sum())

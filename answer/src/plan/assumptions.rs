@@ -3,7 +3,7 @@
 
 use pipeline::{Choice, Family};
 use plan::{
-    Boundary, Efficiency, Imbalance, Inputs, Machine, Recipe, Routing, Setup, Update, Zero,
+    Boundary, Capture, Efficiency, Imbalance, Inputs, Machine, Recipe, Routing, Setup, Update, Zero,
 };
 
 use super::answer::PlanAnswer;
@@ -15,7 +15,7 @@ use planning::Question;
 type Rule = (fn(&Question, &Plan) -> bool, &'static str);
 
 /// All omissions, the largest effect first.
-const RULES: [Rule; 26] = [
+const RULES: [Rule; 28] = [
     (
         |question, plan| {
             let software = setup(plan).software(&question.recipe);
@@ -128,6 +128,18 @@ const RULES: [Rule; 26] = [
             question.model.frozen().adapters.is_some() && question.model.experts.is_some()
         },
         "each routed expert has adapters of its own",
+    ),
+    (
+        |question, plan| setup(plan).software(&question.recipe).capture != Capture::NONE,
+        "of CUDA graphs of modules, static inputs and outputs are counted as Transformer Engine keeps them: temporaries in \
+         their pool and the graphs themselves are not known, nor the buffers of `--cuda-graph-impl local`",
+    ),
+    (
+        |question, plan| {
+            let software = setup(plan).software(&question.recipe);
+            software.graphs > 0.0 && software.capture == Capture::NONE
+        },
+        "the memory that CUDA graphs of whole steps, and those of torchtitan, keep is not known, and not counted",
     ),
     (
         |question, _| question.recipe.boundary == Boundary::PostValidation,

@@ -15,6 +15,7 @@ impl Serialize for Planned {
         let Self { question, answer, levers, software, network, built_in_network, interrupted } =
             self;
         let winner = self.winner();
+        let graphs = answer.plans.iter().any(setup_report::has_graphs);
         let setups = Some(setup_report::all(self)).filter(|all| !all.is_empty());
         let networks = Some(self.networks()).filter(|all| !all.is_empty());
         let levers = levers.iter().map(|lever| {
@@ -36,7 +37,7 @@ impl Serialize for Planned {
                 (!question.model.frozen().is_none()).then(|| question.model.trained_parameters()),
             // The assumptions made when the model was read.
             model_assumed = &question.model_assumed,
-            [plans] = answer.plans.iter().map(|plan| row(question, plan)),
+            [plans] = answer.plans.iter().map(|plan| row(question, plan, graphs)),
             // Of set-ups that were asked for, every part: in the order of the plans.
             some(setups) = setups,
             // The plan to take, by its place among the plans.

@@ -54,6 +54,7 @@ const TRAINING: &[(&str, &str)] = &[
     ("precision", "\"fp8\""),
     ("head-precision", "\"fp8\""),
     ("cuda-graphs", "\"full\""),
+    ("cuda-graph-modules", "[\"attn\"]"),
     ("dispatcher", "\"deepep\""),
     ("overlap-experts", "true"),
     ("two-streams", "true"),

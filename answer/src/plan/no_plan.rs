@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use plan::{Cluster, Machine, Optimizer, Orders, Overflow, Recipe, Setup, Unfit, Update, Watch};
+use plan::{
+    Capture, Cluster, Machine, Optimizer, Orders, Overflow, Recipe, Setup, Software, Unfit, Update,
+    Watch,
+};
 use planning::{Framework, Question};
 use question::Diagnostic;
 
@@ -100,6 +103,13 @@ impl Planner<'_> {
                         bytes: recipe.optimizer.bytes.map(|bytes| bytes.min(8)),
                         ..recipe.optimizer
                     },
+                    ..recipe.clone()
+                },
+            ),
+            (
+                "cuda-graphs = \"none\" in [training], without their static buffers",
+                Recipe {
+                    software: Software { graphs: 0.0, capture: Capture::NONE, ..recipe.software },
                     ..recipe.clone()
                 },
             ),

@@ -7,8 +7,9 @@ use serde::Serialize;
 
 use super::priced::Plan;
 
-/// One plan for machines, which answers `question`: an entry of the JSON, and a line of the CSV.
-pub(super) fn row(question: &Question, plan: &Plan) -> impl Serialize {
+/// One plan for machines, which answers `question`: an entry of the JSON, and a line of the CSV. Its bytes of graphs are
+/// there if some plan beside it `has_graphs`.
+pub(super) fn row(question: &Question, plan: &Plan, has_graphs: bool) -> impl Serialize {
     let (cluster, costed) = (&question.clusters[plan.cluster], plan.finalist.costed());
     let own = &costed.setup;
     let (_, held) = plan.finalist.evaluation.fullest();
@@ -44,6 +45,7 @@ pub(super) fn row(question: &Question, plan: &Plan) -> impl Serialize {
         (fits, fit_odds) = (plan.shortage.is_none(), plan.fit_odds),
         (parameter_bytes, gradient_bytes) = (held.parameters.0, held.gradients.0),
         (optimizer_bytes, activation_bytes) = (held.optimizer.0, held.activations.0),
+        some(graph_bytes) = has_graphs.then_some(held.graphs.0),
         (buffer_bytes, goodput) = (held.buffers.0, plan.goodput),
         checkpoint_interval_s = plan.checkpoint_interval,
         (days, dollars) = (plan.days, plan.dollars),

@@ -87,18 +87,26 @@ pub struct MemoryItem {
     pub bytes: u64,
 }
 
-/// The parts of `memory`; they add up to it.
+/// The parts of `memory`, with those of graphs where some stage `has_graphs`; they add up to it.
 #[must_use]
-pub fn memory_items(memory: &StageMemory) -> Vec<MemoryItem> {
-    let StageMemory { parameters, gradients, optimizer, activations, buffers } = *memory;
+pub fn memory_items(memory: &StageMemory, has_graphs: bool) -> Vec<MemoryItem> {
+    let StageMemory { parameters, gradients, optimizer, activations, graphs, buffers } = *memory;
     let all = [
-        ("parameters", parameters),
-        ("gradients", gradients),
-        ("optimizer", optimizer),
-        ("activations", activations),
-        ("buffers", buffers),
+        ("parameters", Some(parameters)),
+        ("gradients", Some(gradients)),
+        ("optimizer", Some(optimizer)),
+        ("activations", Some(activations)),
+        ("graphs", has_graphs.then_some(graphs)),
+        ("buffers", Some(buffers)),
     ];
-    all.map(|(name, Bytes(bytes))| MemoryItem { name, bytes }).to_vec()
+    let item = |(name, bytes): (_, Option<Bytes>)| Some(MemoryItem { name, bytes: bytes?.0 });
+    all.into_iter().filter_map(item).collect()
+}
+
+/// Whether a stage of `plan` has static buffers of CUDA graphs.
+#[must_use]
+pub fn has_graphs(plan: &Plan) -> bool {
+    plan.finalist.evaluation.memory.iter().any(|held| held.graphs > Bytes(0))
 }
 
 impl SetupReport {
@@ -146,7 +154,7 @@ fn of_stage(plan: &Plan, stage: usize) -> StageMemoryReport {
     StageMemoryReport {
         stage,
         layers: chunks.map(|chunk| costed.layers[usize::from(chunk)]).sum(),
-        parts: memory_items(memory),
+        parts: memory_items(memory, has_graphs(plan)),
         bytes: memory.sum().0,
         device_bytes: costed.capacities[stage].0,
     }
@@ -198,8 +206,19 @@ pub(crate) fn fit_of(finalist: &Finalist, shortage: Option<Shortage>) -> String 
             "may fit: {needs} are predicted on stage {stage}, of {holds}; only up to {has} are sure, since \
              predicted memory may be off, either way"
         ),
+        None if fits_without_graphs(finalist) => {
+            format!(
+                "does not fit: stage {stage} needs {needs} of {has}, and fits without CUDA graphs"
+            )
+        }
         None => format!("does not fit: stage {stage} needs {needs} of {has}"),
     }
+}
+
+/// Whether every stage of `finalist`, which does not fit, holds its part but for static buffers of graphs.
+fn fits_without_graphs(finalist: &Finalist) -> bool {
+    let mut stages = finalist.evaluation.memory.iter().zip(&finalist.costed().capacities);
+    stages.all(|(held, may)| held.sum().0.saturating_sub(held.graphs.0) <= may.0)
 }
 
 /// Speed and cost of `plan`, in words: a line each.
@@ -261,7 +280,8 @@ pub fn memory(plan: &Plan) -> Sheet {
     let key = |one: &StageMemoryReport| (one.layers, one.parts.clone(), one.device_bytes);
     let alike = stages.chunk_by(|one, next| key(one) == key(next));
     let gib = |bytes: u64| format!("{:.2}", number(bytes) / f64::from(1 << 30));
-    let parts = memory_items(&StageMemory::default()).into_iter().map(|one| one.name);
+    let parts =
+        memory_items(&StageMemory::default(), has_graphs(plan)).into_iter().map(|one| one.name);
     let header = ["stage", "layers"].into_iter().chain(parts).chain(["all", "may use"]);
     let row = |run: &[StageMemoryReport]| {
         let [first, ..] = run else { return Vec::new() };

@@ -9,6 +9,7 @@ use super::choice::{is_late, is_run};
 use super::levers::Lever;
 use super::priced::Plan;
 use super::quantities::{amount, days, error, ranges};
+use super::setup_report::has_graphs;
 use planning::{Framework, Question};
 use question::sheet::Sheet;
 use question::{Diagnostic, format, table};
@@ -185,6 +186,7 @@ pub fn scarce(plan: &Plan) -> Option<String> {
 #[must_use]
 pub fn memory(plans: &[Plan]) -> Sheet {
     let fullest = |plan: &Plan| plan.finalist.evaluation.fullest().1;
+    let graphs = plans.iter().any(has_graphs);
     table!(
         (number, plan, held) = (1u64..).zip(plans).map(|(at, plan)| (at, plan, fullest(plan))),
         "plan" = number,
@@ -192,6 +194,7 @@ pub fn memory(plans: &[Plan]) -> Sheet {
         "gradients" = held.gradients,
         "optimizer" = held.optimizer,
         "activations" = held.activations,
+        "graphs"[graphs] = held.graphs,
         "buffers" = held.buffers,
         "peak" = held.sum(),
         "may use" = plan.memory()[0],
@@ -424,5 +427,6 @@ pub const DEFINITIONS: [&str; 6] = [
 ];
 
 pub fn csv(question: &Question, answer: &PlanAnswer) -> Result<Vec<u8>, Diagnostic> {
-    crate::csv(answer.plans.iter().map(|plan| super::row::row(question, plan)))
+    let graphs = answer.plans.iter().any(has_graphs);
+    crate::csv(answer.plans.iter().map(|plan| super::row::row(question, plan, graphs)))
 }

@@ -37,10 +37,7 @@ pub(super) fn training(
     if !["bf16", "fp16"].map(|name| arguments.has(name)).contains(&true) {
         notes.push("neither --bf16 nor --fp16 is there: products in 32 bits are not planned, bf16 is taken".to_owned());
     }
-    let scope = arguments.all("cuda-graph-scope")?;
-    let of_step = scope.iter().any(|scope| scope == "full_iteration");
-    let graphs = arguments.text("cuda-graph-impl")?;
-    let graphs = if of_step { Some("full_iteration".to_owned()) } else { graphs };
+    let (cuda_graphs, cuda_graph_modules) = graphs(arguments)?;
     let offload = match arguments.has("fine-grained-activation-offloading") {
         true => Some(arguments.all("offload-modules")?).filter(|modules| !modules.is_empty()),
         false => None,
@@ -58,11 +55,8 @@ pub(super) fn training(
         },
         offload,
         precision: precision(arguments)?,
-        cuda_graphs: graphs.and_then(|graphs| match graphs.as_str() {
-            "full_iteration" => Some("full".to_owned()),
-            "none" => None,
-            _ => Some("partial".to_owned()),
-        }),
+        cuda_graphs,
+        cuda_graph_modules,
         dispatcher: dispatcher(arguments)?,
         overlap_parameters: (arguments.has("overlap-param-gather") && setup.zero != Some(0))
             .then_some(true),
@@ -73,6 +67,36 @@ pub(super) fn training(
     };
     let training = arguments.fill("training", &training)?;
     adapters::with(arguments, notes, training)
+}
+
+/// Which launches CUDA graphs replace, and the modules that graphs of modules capture.
+fn graphs(arguments: &Arguments) -> Result<(Option<String>, Option<Vec<String>>), Wrong> {
+    let scope = arguments.all("cuda-graph-scope")?;
+    let of_step = scope.iter().any(|scope| scope == "full_iteration");
+    let modules = captured(arguments, scope)?;
+    // Before `--cuda-graph-impl` both kinds of graphs of modules had names of their own.
+    let is_older = ["external-cuda-graph", "enable-cuda-graph"].map(|name| arguments.has(name));
+    let kind = arguments.text("cuda-graph-impl")?;
+    Ok(match (kind.as_deref(), is_older.contains(&true)) {
+        _ if of_step => (Some("full".to_owned()), None),
+        (Some("full_iteration"), _) => (Some("full".to_owned()), None),
+        (Some("none") | None, false) => (None, None),
+        _ => (Some("partial".to_owned()), modules),
+    })
+}
+
+/// The modules that graphs capture, by either argument for them, of which `scope` is the older; without a name a
+/// layer whole. `None` where that is of experts, which need as many rows in every step.
+fn captured(arguments: &Arguments, scope: Vec<String>) -> Result<Option<Vec<String>>, Wrong> {
+    let all = [arguments.all("cuda-graph-modules")?, scope].concat().join(" ");
+    let names = all.split([',', ' ', '[', ']', '\'', '"']).filter(|name| !name.is_empty());
+    let names: Vec<&str> = names.filter(|name| !name.starts_with("full")).collect();
+    let names = match (names.is_empty(), arguments.has("num-experts")) {
+        (true, true) => return Ok(None),
+        (true, false) => vec!["attn", "mlp"],
+        (false, _) => names,
+    };
+    Ok(Some(names.into_iter().map(str::to_owned).collect()))
 }
 
 /// The format of the products of layers.

@@ -7,9 +7,11 @@ mod streams;
 use std::rc::Rc;
 
 use pipeline::{
-    Bytes, CopyTimes, Costs, Family, Footprints, LayerLayout, Nanos, PassTimes, Placement, Shape,
+    Bytes, CopyTimes, Costs, Family, Footprint, Footprints, LayerLayout, Nanos, PassTimes,
+    Placement, Shape,
 };
 
+use crate::capture::Capture;
 use crate::costed::Costed;
 use crate::inputs::Inputs;
 use crate::layer::{self, LayerTimes, Task, longer};
@@ -66,8 +68,8 @@ impl<'a> Costing<'a> {
             self.on_streams(costs, &runs)
         };
         let [costs, apart] = [of(&sends)?, of(&vec![[Nanos(0); 2]; sends.len()])?];
-        let footprints = self.footprints(&activations, &parts);
-        let copies = self.copies(&stages, &footprints)?;
+        let copies = self.copies(&stages, &self.footprints(&activations, &parts, &[]))?;
+        let graphs = self.static_buffers(&parts);
         // Which activations are copied to the host, and when, depends on the whole time of a pass.
         let ordering = self.ordering(if self.setup.copies() { &passes } else { &alone });
         let [costs, apart, ordering] =
@@ -80,7 +82,8 @@ impl<'a> Costing<'a> {
             ordering,
             limit: None,
             message: bytes(self.message()),
-            footprints,
+            footprints: self.footprints(&activations, &parts, &graphs),
+            graphs,
             resident: self.resident(&activations, &shares, [&parameters, &trained]),
             gradients: self.passing_gradients(&trained_by_kind, &of_chunks),
             capacities: self.capacities(),
@@ -295,12 +298,20 @@ impl<'a> Costing<'a> {
         }
     }
 
-    /// The activations that a microbatch holds in each chunk, and in each shard of the head.
-    fn footprints(&self, activations: &Activations, chunks: &[[LayerCounts; 2]]) -> Footprints {
+    /// The activations that a microbatch holds in each chunk, and in each shard of the head, with static buffers of
+    /// `graphs` by chunk.
+    fn footprints(
+        &self,
+        activations: &Activations,
+        chunks: &[[LayerCounts; 2]],
+        graphs: &[Bytes],
+    ) -> Footprints {
         let Inputs { model, recipe, .. } = self.inputs;
         let (last, stages) = (chunks.len() - 1, self.shape.stages());
         let one = |(chunk, &layers): (usize, &[LayerCounts; 2])| {
-            activations.footprint(model, layers, self.mtp_in(chunk, last))
+            let own = activations.footprint(model, layers, self.mtp_in(chunk, last));
+            let graphs = graphs.get(chunk).copied().unwrap_or_default();
+            Footprint { until_backward: own.until_backward + graphs, ..own }
         };
         let footprints = Footprints::new(chunks.iter().enumerate().map(one).collect());
         match self.has_shards() {
@@ -310,6 +321,22 @@ impl<'a> Costing<'a> {
             }
             false => footprints,
         }
+    }
+
+    /// The static buffers of CUDA graphs for a microbatch in each chunk, of layers that are not computed again whole;
+    /// none without such graphs.
+    fn static_buffers(&self, chunks: &[[LayerCounts; 2]]) -> Vec<Bytes> {
+        let (Inputs { model, recipe, .. }, again) = (self.inputs, self.setup.recompute);
+        let is_off = self.setup.software(recipe).capture == Capture::NONE;
+        let one = |(chunk, &[first, behind]): (usize, &[LayerCounts; 2])| {
+            let mtp = self.mtp_in(chunk, chunks.len() - 1);
+            let behind = behind + model.counts(model.layers..model.layers + mtp);
+            let is_first = matches!(again, Recompute::First(_));
+            let layers = if is_first { behind } else { first + behind };
+            memory::static_buffers(model, self.setup, recipe, layers)
+        };
+        let all = chunks.iter().enumerate().map(one);
+        if is_off || again == Recompute::Full { Vec::new() } else { all.collect() }
     }
 
     /// The passes of each chunk without its layers: embedding, head and loss, MTP.

@@ -2,6 +2,7 @@
 //! state, activations and buffers.
 
 mod activations;
+mod graphs;
 mod layers;
 mod parameters;
 mod passing;
@@ -11,6 +12,7 @@ use pipeline::Bytes;
 
 pub(crate) use self::activations::shard;
 pub use self::activations::{Activations, footprint};
+pub(crate) use self::graphs::static_buffers;
 pub(crate) use self::parameters::sharers;
 pub use self::parameters::{LayerParameters, Parameters, Share};
 pub(crate) use self::passing::{Peak, peaks};
@@ -29,6 +31,8 @@ pub struct StageMemory {
     pub optimizer: Bytes,
     /// Activations at the peak of the order.
     pub activations: Bytes,
+    /// Static buffers of CUDA graphs of modules, for the most microbatches in flight.
+    pub graphs: Bytes,
     /// Logits, a recomputed layer, gathered parameters, and the reserve of the framework.
     pub buffers: Bytes,
 }
@@ -36,8 +40,8 @@ pub struct StageMemory {
 impl StageMemory {
     #[must_use]
     pub fn sum(&self) -> Bytes {
-        let parts =
-            [self.parameters, self.gradients, self.optimizer, self.activations, self.buffers];
+        let Self { parameters, gradients, optimizer, activations, graphs, buffers } = *self;
+        let parts = [parameters, gradients, optimizer, activations, graphs, buffers];
         Bytes(parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.0)))
     }
 

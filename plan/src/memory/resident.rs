@@ -31,6 +31,7 @@ pub fn resident(
         gradients: bytes(number(recipe.gradient_bytes) * gradients(setup, trained)),
         optimizer: bytes(recipe.optimizer.state(setup, trained)),
         activations: Bytes(0),
+        graphs: Bytes(0),
         buffers: Bytes(buffers.0.saturating_add(recipe.reserved.0)),
     }
 }

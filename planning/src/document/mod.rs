@@ -339,6 +339,10 @@ keys! {
     /// The launches that CUDA graphs replace: `none`, `partial`, those of attention and router, or `full`,
     /// those of a whole step [default: none].
     cuda_graphs: Option<String>, label: "CUDA graphs", words: &["none", "partial", "full"];
+    /// The modules whose static buffers partial graphs hold, as Megatron-LM names them: any of attn, mlp, moe,
+    /// moe_router, moe_preprocess and mamba. They change memory; launches are those of attention and router
+    /// [default: attn and moe_router, as far as the model has them].
+    cuda_graph_modules: Option<Vec<String>>, label: "Modules in CUDA graphs";
     /// How tokens get to their experts: `alltoall`, once for each expert, or `deepep` or `hybridep`, once to
     /// each node [default: alltoall].
     dispatcher: Option<String>, label: "Token dispatcher", words: &["alltoall", "deepep", "hybridep"];

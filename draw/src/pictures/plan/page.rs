@@ -143,27 +143,36 @@ fn memory(plans: &[Plan]) -> String {
     let held = |plan: &Plan| plan.finalist.evaluation.fullest().1;
     let most = plans.iter().map(|plan| bytes(held(plan).sum()).max(bytes(plan.memory()[0])));
     let most = most.fold(0.0, f64::max);
-    let bars = plans.iter().map(|plan| stack(held(plan), plan.memory()[0], most)).collect();
-    let few = tables::memory(plans).columns(&[0, 6, 7]);
-    let table = Table { bars, ..Table::of("Memory as bars", few) };
+    let graphs = plans.iter().any(setup_report::has_graphs);
+    let bar = |plan: &Plan| stack(held(plan), graphs, plan.memory()[0], most);
+    let bars = plans.iter().map(bar).collect();
     let all = Table::of("Memory in numbers", tables::memory(plans));
+    // Behind the number of a plan come the parts; the peak and the usable memory are last.
+    let parts = all.header.len() - 3;
+    let few = tables::memory(plans).columns(&[0, parts + 1, parts + 2]);
+    let table = Table { bars, ..Table::of("Memory as bars", few) };
     let key = |(at, name): (usize, &String)| format!("<span class=\"key k{at}\"></span>{name}");
-    let keys: String = all.header[1..6].iter().enumerate().map(key).collect();
+    let keys: String = all.header[1..=parts].iter().enumerate().map(key).collect();
     let may = "<span class=\"key most\"></span>may use";
     format!(
-        "{}<p class=\"soft keys\">{keys}{may}</p>\n{}",
+        "{}{}<p class=\"soft keys\">{keys}{may}</p>\n{}",
+        if graphs { SIXTH } else { "" },
         table.html(),
         folded("In numbers", &all.html())
     )
 }
 
-/// A bar of the parts of `held` on a scale up to `most`, with a mark at the usable memory `may`.
-fn stack(held: StageMemory, may: Bytes, most: f64) -> String {
-    let StageMemory { parameters, gradients, optimizer, activations, buffers } = held;
-    let parts = [parameters, gradients, optimizer, activations, buffers].into_iter().enumerate();
-    let part = |(at, part): (usize, Bytes)| {
-        format!("<i class=\"k{at}\" style=\"width:{:.1}%\"></i>", percent(bytes(part), most))
+/// The colour of a sixth part, which only graphs need.
+const SIXTH: &str = "<style>.k5 { background: #7f7f7f !important; }</style>\n";
+
+/// A bar of the parts of `held`, with graphs where some plan `has_graphs`, on a scale up to `most`, with a mark at the
+/// usable memory `may`.
+fn stack(held: StageMemory, has_graphs: bool, may: Bytes, most: f64) -> String {
+    let part = |(at, part): (usize, setup_report::MemoryItem)| {
+        let width = percent(bytes(Bytes(part.bytes)), most);
+        format!("<i class=\"k{at}\" style=\"width:{width:.1}%\"></i>")
     };
+    let parts = setup_report::memory_items(&held, has_graphs).into_iter().enumerate();
     let parts: String = parts.map(part).collect();
     format!(
         "<div class=\"stack\">{parts}<b style=\"left:{:.1}%\"></b></div>",

@@ -1,6 +1,6 @@
 //! Arguments for number formats and software optimisations.
 
-use plan::{Offload, Precision, Recipe, Routing, Setup, Software, Zero};
+use plan::{Capture, Offload, Precision, Recipe, Routing, Setup, Software, Zero};
 
 use planning::Question;
 
@@ -15,13 +15,17 @@ pub(super) fn arguments(question: &Question, plan: &Plan, route: &Route) -> Vec<
     let dispatcher = question.dispatcher_of(own, &question.clusters[plan.cluster]);
     let Recipe { precision, overlap_parameters, .. } = question.recipe;
     let mut lines: Vec<&str> = formats(precision).to_vec();
-    let Software { graphs, overlap_experts, overlap_tensor, sends_once, .. } = software;
+    let Software { graphs, capture, overlap_experts, overlap_tensor, sends_once, .. } = software;
     let is_own = matches!(route, Route::Own);
+    let router = if question.model.experts.is_some() { Capture::NONE } else { Capture::ROUTER };
+    let capture = capture.without(router);
+    let modules = format!("--cuda-graph-impl transformer_engine --cuda-graph-modules {capture}");
     match graphs {
         none if none <= 0.0 => {}
         _ if !is_own => lines.push("# cuda-graphs: not tried with debubble.megatron, and left out"),
         full if full >= 1.0 => lines.push("--cuda-graph-impl full_iteration"),
-        _ => lines.push("--cuda-graph-impl transformer_engine"),
+        _ if capture == Capture::NONE => lines.push("--cuda-graph-impl transformer_engine"),
+        _ => lines.push(&modules),
     }
     let offload = match own.offload(&question.recipe) {
         Offload::NONE => None,
