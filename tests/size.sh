@@ -13,7 +13,7 @@ model     31996 pipeline sim profile certificate scenarios
 search    18381 search ilp failures
 hardware  28156 calibrate executor traces
 planner   45414 plan planning imports fsdp measured
-answers   44267 question cases answer reproduce
+answers   44277 question cases answer reproduce
 doors     23675 src python web draw native launches
 EOF
 }

@@ -220,7 +220,6 @@ fn best(
         }
     };
     raise(&mut found);
-    let bound = found.bound.cost;
     let mut tell = |best, bound| {
         if let Some(last) = last {
             progress(Progress { best: Some(best), bound: Some(bound), ..last });
@@ -229,20 +228,31 @@ fn best(
     if found.is_optimal() || found.interrupted {
         return Ok(found);
     }
-    // Orders of another kind stay as they are.
-    let steps = times(ilp::NEIGHBOURHOOD_STEPS);
-    let _ = ilp::improve(instance, &mut found, steps, |best| tell(best, bound), &|| stop());
-    found.interrupted = stop();
-    if found.is_optimal() || found.interrupted {
-        return Ok(found);
-    }
     let brief = first.times.map_or(0, |times| times.saturating_mul(ilp::BRIEF_STEPS));
-    let is_brief = ilp::is_solved_briefly(instance, [found.cost, bound], brief);
-    if solved && is_brief && ilp::check(instance).is_ok() {
+    let can_solve = solved && ilp::check(instance).is_ok();
+    let solve = |found: &mut Found, tell: &mut dyn FnMut(Nanos, Nanos)| {
         let steps = times(ilp::BRIEF_STEPS);
         let tell = |best, bound, _| tell(best, bound);
-        let solved = ilp::warm_start(instance, &mut found, steps, tell, &|| stop());
+        let solved = ilp::warm_start(instance, found, steps, tell, &|| stop());
         found.interrupted = solved.is_ok_and(|(_, end)| end == ilp::End::Stopped);
+    };
+    // A small pipeline is mostly solved from any order.
+    let is_small = can_solve && ilp::is_small(instance, brief);
+    if is_small {
+        solve(&mut found, &mut tell);
+        if found.is_optimal() || found.interrupted {
+            return Ok(found);
+        }
+    }
+    // Orders of another kind stay as they are.
+    let (steps, bound) = (times(ilp::NEIGHBOURHOOD_STEPS), found.bound.cost);
+    let _ = ilp::improve(instance, &mut found, steps, |best| tell(best, bound), &|| stop());
+    found.interrupted = stop();
+    if found.is_optimal() || found.interrupted || is_small {
+        return Ok(found);
+    }
+    if can_solve && ilp::is_solved_briefly(instance, [found.cost, bound], brief) {
+        solve(&mut found, &mut tell);
     } else if effort.times.is_none() {
         let short = found.schedule;
         found = search::search(instance, effort, progress, stop)?;
