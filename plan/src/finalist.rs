@@ -67,6 +67,8 @@ pub struct Finalist {
     /// The memory that each stage holds all the time, without the part that the engine counts
     /// itself: buffers of values in flight, as far as the framework's reserve has them.
     pub resident: Vec<Bytes>,
+    /// The activations that passes hold and that copies move: no static buffers of CUDA graphs.
+    activations: Footprints,
     schedule: Arc<Schedule>,
     /// The hardware that it runs on, for a step, or for as many as it takes to know one.
     hardware: Hardware,
@@ -155,6 +157,7 @@ impl Inputs<'_> {
             sending: Vec::new(),
             step: Nanos(0),
             resident: costed.resident.iter().map(StageMemory::sum).collect(),
+            activations: costed.activations().into_owned(),
             schedule,
             hardware,
             evaluation,
@@ -218,8 +221,7 @@ impl Finalist {
     pub fn step_with_transfers_beside(&self) -> Result<Nanos, EngineError> {
         let mut hardware = self.hardware.clone();
         hardware.communication.blocking = false;
-        let footprints = &self.evaluation.costed.footprints;
-        let job = hardware.job(&self.schedule, &self.costs, footprints);
+        let job = hardware.job(&self.schedule, &self.costs, &self.activations);
         Ok(engine::run(&job, &NominalDurations)?.step_time())
     }
 
@@ -266,15 +268,13 @@ impl Finalist {
     }
 
     fn job(&self) -> Job<'_> {
-        let footprints = &self.evaluation.costed.footprints;
-        self.hardware.job(&self.schedule, &self.costs, footprints)
+        self.hardware.job(&self.schedule, &self.costs, &self.activations)
     }
 
     /// Follows the memory of `run`, one step, in which `reserved` of each device is for buffers.
     fn hold(&mut self, run: &Run, reserved: Bytes) -> Result<(), FinalistError> {
         let costed = &self.evaluation.costed;
-        let own = costed.activations();
-        let footprints: &Footprints = &own;
+        let footprints = &self.activations;
         // Copies to the host take other times than in replay.
         let (peaks, memory) = match self.schedule.copies() {
             None => {
@@ -287,8 +287,7 @@ impl Finalist {
                 (peaks, costed.with_graphs(schedule, held)?)
             }
         };
-        let job = self.hardware.job(&self.schedule, &self.costs, footprints);
-        let job = Job { steps: 1, ..job };
+        let job = Job { steps: 1, ..self.job() };
         let occupancy = Occupancy::of(run, &job, footprints, &self.hardware.resident, None)?;
         let most = |device: usize| {
             let peaks = occupancy.peaks.iter();

@@ -57,6 +57,19 @@ fn buffers_come_beside_all_else() {
     }
 }
 
+/// Copies to the host move activations, and no buffer of a graph.
+#[test]
+fn buffers_stay_where_activations_are_copied() {
+    let model = model(models::named("llama3.1-8b", 4096));
+    let own = Setup { family: Family::PoH, ..stages(4, 2) };
+    let without = memory(&model, &own, &[]);
+    let with = memory(&model, &own, &[Capture::ATTENTION]);
+    for (with, without) in with.iter().zip(&without) {
+        assert!(with.graphs > Bytes(0));
+        assert_eq!(StageMemory { graphs: Bytes(0), ..*with }, *without);
+    }
+}
+
 /// A mask of s^2 bytes for each layer and microbatch in flight: p - i of them on stage i of 1F1B, which hold as many
 /// layers in all; m if there are fewer; and one without a pipeline, however many microbatches a step has.
 #[test]
