@@ -186,14 +186,16 @@ def searched_pairs() -> db.Schedule:
 
 
 def test_a_searched_order_of_pairs_is_read_by_torch_and_trains_as_one_process() -> None:
-    from torch.distributed.pipelining.schedules import _Action
+    from torch.distributed.pipelining import schedules
 
+    if not hasattr(schedules, "OVERLAP_F_B"):
+        pytest.skip("torch has no pairs there")
     wanted = searched_pairs()
     rows = [line.split(",") for line in wanted.to_torch_csv().splitlines()]
     cells = [cell for row in rows for cell in row]
     pairs = [cell for cell in cells if cell.endswith(")OVERLAP_F_B")]
     assert len(pairs) >= 8, rows
-    actions = [_Action.from_str(cell) for cell in cells]
+    actions = [schedules._Action.from_str(cell) for cell in cells]
     assert [str(action) for action in actions] == cells
     for action in actions:
         if action.sub_actions:
