@@ -54,7 +54,7 @@ slow() {
   local python
   python=$(DEBUBBLE_PYTHON='' bash tests/torch.sh environment)
   if [ -x "$python" ]; then export DEBUBBLE_TORCH_PYTHON=$python; fi
-  cargo test --quiet $(make --no-print-directory tested) -- --ignored --skip fuzz::watch --skip speed_of_the_products
+  cargo test --quiet --no-fail-fast $(make --no-print-directory tested) -- --ignored --skip fuzz::watch --skip speed_of_the_products
 }
 
 slow_python() {
