@@ -183,6 +183,8 @@ def bare(rank: int) -> Any:
     with pytest.raises(db.InputError, match="once"), rec:
         pass
     x, y = pipelines.batch(MICROBATCHES)
+    # Torch 2.11 trains no more where the first step is an evaluation.
+    pipelines.step(schedule, stages, MICROBATCHES, [])
     evaluate = getattr(schedule, "eval", lambda *_, **__: None)
     with pytest.raises(db.InputError, match="no training step"), dbt.record(schedule, timeout=20):
         evaluate(*([x] if rank == 0 else []), target=y)
