@@ -155,15 +155,11 @@ fn memory(plans: &[Plan]) -> String {
     let keys: String = all.header[1..=parts].iter().enumerate().map(key).collect();
     let may = "<span class=\"key most\"></span>may use";
     format!(
-        "{}{}<p class=\"soft keys\">{keys}{may}</p>\n{}",
-        if graphs { SIXTH } else { "" },
+        "{}<p class=\"soft keys\">{keys}{may}</p>\n{}",
         table.html(),
         folded("In numbers", &all.html())
     )
 }
-
-/// The colour of a sixth part, which only graphs need.
-const SIXTH: &str = "<style>.k5 { background: #7f7f7f !important; }</style>\n";
 
 /// A bar of the parts of `held`, with graphs where some plan `has_graphs`, on a scale up to `most`, with a mark at the
 /// usable memory `may`.
