@@ -12,9 +12,9 @@ wings() {
 model     31996 pipeline sim profile certificate scenarios
 search    18381 search ilp failures
 hardware  28156 calibrate executor traces
-planner   45414 plan planning imports fsdp measured
-answers   44277 question cases answer reproduce
-doors     23675 src python web draw native launches
+planner   45405 plan planning imports fsdp measured
+answers   44278 question cases answer reproduce
+doors     23671 src python web draw native launches
 EOF
 }
 

@@ -21,6 +21,8 @@ impl Capture {
     pub const PREPROCESS: Self = Self(16);
     /// A Mamba mixer.
     pub const MAMBA: Self = Self(32);
+    /// Those of partial graphs that name none; [`Capture::ROUTER`] is of experts alone.
+    pub const DEFAULT: Self = Self::ATTENTION.and(Self::ROUTER);
     /// All modules, each by its name.
     pub const NAMES: [(&'static str, Self); 6] = [
         ("attn", Self::ATTENTION),

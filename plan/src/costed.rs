@@ -55,7 +55,7 @@ pub struct Costed {
     pub limit: Option<Limit>,
     /// Bytes that a device sends to the next stage for a microbatch.
     pub message: Bytes,
-    /// The activations that a microbatch holds in each chunk, and [`Costed::graphs`].
+    /// The activations that a microbatch holds in each chunk.
     pub footprints: Footprints,
     /// The static buffers of CUDA graphs for a microbatch in each chunk, from F to B; empty if there are none.
     pub graphs: Vec<Bytes>,
@@ -132,7 +132,7 @@ impl Costed {
     /// The problem that the schedule orders, under [`Costed::limit`].
     pub fn problem(&self) -> Result<Problem, Fault> {
         let problem = Problem::new(self.shape, self.ordering.clone())?;
-        let problem = problem.with_footprints(self.footprints.clone())?;
+        let problem = problem.with_footprints(self.held_by_microbatch().into_owned())?;
         Ok(match self.limit {
             Some(limit) => problem.with_limit(limit),
             None => problem,
@@ -146,7 +146,8 @@ impl Costed {
 
     /// Checks that `limit` fits into the memory of the stages that hold most of a microbatch.
     pub(crate) fn lacks(&self, limit: Limit) -> Result<(), Rejected> {
-        let one = self.footprints.by_stage(self.shape, self.setup.family.about().placement);
+        let placement = self.setup.family.about().placement;
+        let one = self.held_by_microbatch().by_stage(self.shape, placement);
         let most = one.iter().copied().max().unwrap_or_default();
         let needs = self.resident.iter().zip(&one).map(|(held, one)| {
             let activations = limit.bytes(self.shape, most).min(self.all_of(most));
@@ -176,9 +177,8 @@ impl Costed {
             return Ok((replay.metrics(schedule, &self.costs).map_err(fault)?, held));
         }
         let timeline = replay.timeline(schedule, &self.costs).map_err(fault)?;
-        let footprints = self.activations();
-        let copies = timed::host_copies(schedule, &Nominal(&self.costs), &footprints);
-        let peaks = activation_peaks(schedule, &timeline, &copies, &footprints);
+        let copies = timed::host_copies(schedule, &Nominal(&self.costs), &self.footprints);
+        let peaks = activation_peaks(schedule, &timeline, &copies, &self.footprints);
         let held = self.with_activations(peaks.map_err(fault)?);
         let held = self.with_graphs(schedule, held).map_err(fault)?;
         fits(&held)?;
@@ -187,12 +187,11 @@ impl Costed {
 
     /// The most that each stage holds along `schedule`, which copies nothing to the host.
     pub(crate) fn held_along(&self, schedule: &Schedule) -> Result<Vec<StageMemory>, Fault> {
-        let footprints = self.activations();
-        let activations = Memory::of(schedule, &footprints)?.peak;
+        let activations = Memory::of(schedule, &self.footprints)?.peak;
         if self.gradients.is_empty() {
             return self.with_graphs(schedule, self.with_activations(activations));
         }
-        let peaks = memory::peaks(schedule, &footprints, &self.gradients);
+        let peaks = memory::peaks(schedule, &self.footprints, &self.gradients);
         let with = |(held, peak): (&StageMemory, memory::Peak)| StageMemory {
             activations: peak.activations,
             gradients: held.gradients + peak.gradients,
@@ -201,16 +200,18 @@ impl Costed {
         self.with_graphs(schedule, self.resident.iter().zip(peaks).map(with).collect())
     }
 
-    /// [`Costed::footprints`] without static buffers, which no pass gives up.
-    pub(crate) fn activations(&self) -> Cow<'_, Footprints> {
+    /// All that a microbatch holds in each chunk, which orders and their limits count: [`Costed::footprints`] and
+    /// [`Costed::graphs`].
+    #[must_use]
+    pub fn held_by_microbatch(&self) -> Cow<'_, Footprints> {
         if self.graphs.is_empty() {
             return Cow::Borrowed(&self.footprints);
         }
-        let own = |(chunk, graphs): (u16, &Bytes)| {
+        let with = |(chunk, &graphs): (u16, &Bytes)| {
             let own = self.footprints.of(chunk);
-            Footprint { until_backward: Bytes(own.until_backward.0 - graphs.0), ..own }
+            Footprint { until_backward: own.until_backward + graphs, ..own }
         };
-        let chunks = (0..).zip(&self.graphs).map(own).collect();
+        let chunks = (0..).zip(&self.graphs).map(with).collect();
         Cow::Owned(self.footprints.clone().with_chunks(chunks))
     }
 

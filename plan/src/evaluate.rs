@@ -66,7 +66,7 @@ impl<'a> Inputs<'a> {
         // Activations that are copied to the host need not be held together with the resident bytes.
         let one = match costed.setup.copies() {
             true => vec![Bytes(0); costed.shape.stages()],
-            false => costed.footprints.by_stage(costed.shape, placement),
+            false => costed.held_by_microbatch().by_stage(costed.shape, placement),
         };
         let needs = costed
             .resident
@@ -185,7 +185,7 @@ impl Evaluation {
         let costed = &self.costed;
         let Some(limit) = costed.limit else { return false };
         let placement = costed.setup.family.about().placement;
-        let one = costed.footprints.by_stage(costed.shape, placement);
+        let one = costed.held_by_microbatch().by_stage(costed.shape, placement);
         let most = limit.bytes(costed.shape, one.iter().copied().max().unwrap_or_default());
         let mut stages = self.memory.iter().zip(one);
         stages.any(|(held, one)| {

@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use pipeline::{Bytes, Costs, Fault, Footprints, Memory, Metrics, Nanos, Schedule};
+use pipeline::{Bytes, Costs, Fault, Memory, Metrics, Nanos, Schedule};
 use sim::boundary::{self, GradientReduction, Synchronisation};
 use sim::cluster::ClusterError;
 use sim::engine::{
@@ -67,8 +67,6 @@ pub struct Finalist {
     /// The memory that each stage holds all the time, without the part that the engine counts
     /// itself: buffers of values in flight, as far as the framework's reserve has them.
     pub resident: Vec<Bytes>,
-    /// The activations that passes hold and that copies move: no static buffers of CUDA graphs.
-    activations: Footprints,
     schedule: Arc<Schedule>,
     /// The hardware that it runs on, for a step, or for as many as it takes to know one.
     hardware: Hardware,
@@ -157,7 +155,6 @@ impl Inputs<'_> {
             sending: Vec::new(),
             step: Nanos(0),
             resident: costed.resident.iter().map(StageMemory::sum).collect(),
-            activations: costed.activations().into_owned(),
             schedule,
             hardware,
             evaluation,
@@ -221,7 +218,8 @@ impl Finalist {
     pub fn step_with_transfers_beside(&self) -> Result<Nanos, EngineError> {
         let mut hardware = self.hardware.clone();
         hardware.communication.blocking = false;
-        let job = hardware.job(&self.schedule, &self.costs, &self.activations);
+        let footprints = &self.evaluation.costed.footprints;
+        let job = hardware.job(&self.schedule, &self.costs, footprints);
         Ok(engine::run(&job, &NominalDurations)?.step_time())
     }
 
@@ -268,13 +266,14 @@ impl Finalist {
     }
 
     fn job(&self) -> Job<'_> {
-        self.hardware.job(&self.schedule, &self.costs, &self.activations)
+        let footprints = &self.evaluation.costed.footprints;
+        self.hardware.job(&self.schedule, &self.costs, footprints)
     }
 
     /// Follows the memory of `run`, one step, in which `reserved` of each device is for buffers.
     fn hold(&mut self, run: &Run, reserved: Bytes) -> Result<(), FinalistError> {
         let costed = &self.evaluation.costed;
-        let footprints = &self.activations;
+        let footprints = &costed.footprints;
         // Copies to the host take other times than in replay.
         let (peaks, memory) = match self.schedule.copies() {
             None => {

@@ -65,7 +65,7 @@ impl MadeFor {
         Ok(match costed.setup {
             setup if setup.searched => Self::Instance(Box::new(searched::instance(costed)?)),
             setup if setup.family.depends_on_times() => {
-                let problem = (costed.ordering.clone(), costed.footprints.clone());
+                let problem = (costed.ordering.clone(), costed.held_by_microbatch().into_owned());
                 Self::Problem(Box::new(problem))
             }
             _ => Self::Shape,

@@ -17,7 +17,8 @@ pub(crate) fn instance(costed: &Costed) -> Result<Instance, Fault> {
 
 fn instance_under(costed: &Costed, limit: Option<Limit>) -> Result<Instance, Fault> {
     let placement = costed.setup.family.about().placement;
-    let one = costed.footprints.by_stage(costed.shape, placement);
+    let held = costed.held_by_microbatch();
+    let one = held.by_stage(costed.shape, placement);
     let most = one.into_iter().max().unwrap_or_default();
     let limit = limit.map_or(Bytes(u64::MAX), |limit| limit.bytes(costed.shape, most));
     let without = costed.with_activations(vec![Bytes(0); costed.shape.stages()]);
@@ -28,7 +29,7 @@ fn instance_under(costed: &Costed, limit: Option<Limit>) -> Result<Instance, Fau
         costed.shape,
         placement,
         costed.costs.clone(),
-        costed.footprints.clone(),
+        held.into_owned(),
         Some(Limits::new(costed.shape, &limits)?),
         costed.boundary.objective(),
     )

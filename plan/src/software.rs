@@ -223,7 +223,7 @@ impl Software {
     #[must_use]
     pub fn with(self, options: Options) -> Self {
         let capture = match (self.capture, options.graphs) {
-            (Capture::NONE, Graphs::Partial) => Capture::ATTENTION.and(Capture::ROUTER),
+            (Capture::NONE, Graphs::Partial) => Capture::DEFAULT,
             (own, _) => own,
         };
         Self {

@@ -20,9 +20,7 @@ impl Reader<'_> {
         let is_partial = training.cuda_graphs.as_deref() == Some(Graphs::Partial.name());
         let is_own = framework != Framework::Torchtitan;
         let Some(names) = &training.cuda_graph_modules else {
-            let router = if model.experts.is_some() { Capture::ROUTER } else { Capture::NONE };
-            let whole = Capture::ATTENTION.and(router);
-            return Ok(if is_partial && is_own { whole } else { Capture::NONE });
+            return Ok(if is_partial && is_own { Capture::DEFAULT } else { Capture::NONE });
         };
         let mut capture = Capture::NONE;
         for name in names {

@@ -7,8 +7,7 @@ mod streams;
 use std::rc::Rc;
 
 use pipeline::{
-    Bytes, CopyTimes, Costs, Family, Footprint, Footprints, LayerLayout, Nanos, PassTimes,
-    Placement, Shape,
+    Bytes, CopyTimes, Costs, Family, Footprints, LayerLayout, Nanos, PassTimes, Placement, Shape,
 };
 
 use crate::capture::Capture;
@@ -68,8 +67,8 @@ impl<'a> Costing<'a> {
             self.on_streams(costs, &runs)
         };
         let [costs, apart] = [of(&sends)?, of(&vec![[Nanos(0); 2]; sends.len()])?];
-        let copies = self.copies(&stages, &self.footprints(&activations, &parts, &[]))?;
-        let graphs = self.static_buffers(&parts);
+        let footprints = self.footprints(&activations, &parts);
+        let copies = self.copies(&stages, &footprints)?;
         // Which activations are copied to the host, and when, depends on the whole time of a pass.
         let ordering = self.ordering(if self.setup.copies() { &passes } else { &alone });
         let [costs, apart, ordering] =
@@ -82,8 +81,8 @@ impl<'a> Costing<'a> {
             ordering,
             limit: None,
             message: bytes(self.message()),
-            footprints: self.footprints(&activations, &parts, &graphs),
-            graphs,
+            footprints,
+            graphs: self.static_buffers(&parts),
             resident: self.resident(&activations, &shares, [&parameters, &trained]),
             gradients: self.passing_gradients(&trained_by_kind, &of_chunks),
             capacities: self.capacities(),
@@ -298,20 +297,12 @@ impl<'a> Costing<'a> {
         }
     }
 
-    /// The activations that a microbatch holds in each chunk, and in each shard of the head, with static buffers of
-    /// `graphs` by chunk.
-    fn footprints(
-        &self,
-        activations: &Activations,
-        chunks: &[[LayerCounts; 2]],
-        graphs: &[Bytes],
-    ) -> Footprints {
+    /// The activations that a microbatch holds in each chunk, and in each shard of the head.
+    fn footprints(&self, activations: &Activations, chunks: &[[LayerCounts; 2]]) -> Footprints {
         let Inputs { model, recipe, .. } = self.inputs;
         let (last, stages) = (chunks.len() - 1, self.shape.stages());
         let one = |(chunk, &layers): (usize, &[LayerCounts; 2])| {
-            let own = activations.footprint(model, layers, self.mtp_in(chunk, last));
-            let graphs = graphs.get(chunk).copied().unwrap_or_default();
-            Footprint { until_backward: own.until_backward + graphs, ..own }
+            activations.footprint(model, layers, self.mtp_in(chunk, last))
         };
         let footprints = Footprints::new(chunks.iter().enumerate().map(one).collect());
         match self.has_shards() {

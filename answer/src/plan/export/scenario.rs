@@ -19,7 +19,8 @@ pub(super) fn scenario(question: &Question, plan: &Plan) -> String {
     let costed = plan.finalist.costed();
     let chunks = plan.finalist.costs.chunks();
     let times = |of: fn(&PassTimes) -> Nanos| times(chunks.iter().map(of));
-    let footprints = || (0..costed.shape.chunks()).map(|chunk| costed.footprints.of(chunk));
+    let held = costed.held_by_microbatch();
+    let footprints = || (0..costed.shape.chunks()).map(|chunk| held.of(chunk));
     let layout = &plan.finalist.layout;
     let seats: Vec<String> = layout.devices.iter().map(usize::to_string).collect();
     let shape = costed.shape;
