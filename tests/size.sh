@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 # Each wing with its budget and its rooms.
 wings() {
   cat <<'EOF'
-model     31996 pipeline sim profile certificate scenarios
+model     32003 pipeline sim profile certificate scenarios
 search    18381 search ilp failures
 hardware  28156 calibrate executor traces
 planner   45405 plan planning imports fsdp measured

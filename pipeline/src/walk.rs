@@ -9,10 +9,13 @@ use crate::shape::{Placement, Shape};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WalkStep {
     /// The stage that runs.
-    pub stage: u32,
+    pub stage: u16,
     /// Number of passes that it does; a pair is never torn apart.
-    pub passes: u32,
+    pub passes: u16,
 }
+
+/// The number of passes from which on neither a pass nor a pair is added to a step.
+const FULL: usize = u16::MAX as usize - 1;
 
 /// A walk over all stages.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -73,6 +76,10 @@ fn run(
         let begin = at[here];
         let passes = order.passes();
         while let Some(&pass) = passes.get(at[here]) {
+            if at[here] - begin >= FULL {
+                ready.push(stage);
+                break;
+            }
             let other = order.is_pair(at[here]).then(|| passes[at[here] + 1]);
             let lacking = lacking(pass, shape, values);
             let lacking = lacking.or_else(|| self::lacking(other?, shape, values));
@@ -87,9 +94,9 @@ fn run(
                 }
             }
         }
-        let passes = u32::try_from(at[here] - begin).unwrap_or(u32::MAX);
-        if passes > 0 {
-            steps.push(WalkStep { stage, passes });
+        if at[here] > begin {
+            let narrow = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
+            steps.push(WalkStep { stage: narrow(here), passes: narrow(at[here] - begin) });
         }
     }
     Some((steps, at))
@@ -295,6 +302,23 @@ mod tests {
             by_rows += usize::from(schedule.columns().is_some());
         }
         assert!(all > 100 && 3 * by_rows > all, "{by_rows} of {all}");
+    }
+
+    #[test]
+    fn no_step_is_longer_than_its_count_can_say() {
+        let times = PassTimes::new(Nanos(5), Nanos(6), Nanos(3));
+        for (family, stages) in [(Family::GPipe, 1), (Family::GPipe, 2), (Family::DualPipe, 2)] {
+            let shape = Shape::new(stages, 1, 100_000).unwrap();
+            let problem = Problem::new(shape, Costs::uniform(shape, times, Nanos(1))).unwrap();
+            let schedule = family.schedule(&problem).unwrap();
+            let mut passes = vec![0; shape.stages()];
+            for step in schedule.walk() {
+                passes[usize::from(step.stage)] += usize::from(step.passes);
+            }
+            let all: Vec<usize> =
+                schedule.orders().iter().map(|order| order.passes().len()).collect();
+            assert_eq!(passes, all, "{family:?}");
+        }
     }
 
     #[test]
