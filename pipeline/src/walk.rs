@@ -275,7 +275,7 @@ fn cycle(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Costs, Family, Nanos, PassTimes, Problem, Schedule};
+    use crate::{Costs, Family, Kind, Nanos, PassTimes, Problem, Schedule, Slot};
 
     /// Schedules of all families, of few stages and many.
     fn schedules() -> impl Iterator<Item = Schedule> {
@@ -304,20 +304,43 @@ mod tests {
         assert!(all > 100 && 3 * by_rows > all, "{by_rows} of {all}");
     }
 
+    /// A stage alone whose step ends between two passes of a pair, if pairs are torn.
+    fn long_pairs() -> Schedule {
+        let shape = Shape::new(1, 1, 40_000).unwrap();
+        let pass = |kind, microbatch| Pass { kind, chunk: 0, microbatch };
+        let mut order = Order::with_capacity(80_000);
+        for microbatch in [0, 1] {
+            order.push(Slot::One(pass(Kind::F, microbatch)));
+        }
+        for microbatch in 2..40_000 {
+            order.push(Slot::Pair(pass(Kind::F, microbatch), pass(Kind::BW, microbatch - 2)));
+        }
+        for microbatch in [39_998, 39_999] {
+            order.push(Slot::One(pass(Kind::BW, microbatch)));
+        }
+        Schedule::new(shape, Placement::Looped, vec![order]).unwrap()
+    }
+
     #[test]
     fn no_step_is_longer_than_its_count_can_say() {
         let times = PassTimes::new(Nanos(5), Nanos(6), Nanos(3));
-        for (family, stages) in [(Family::GPipe, 1), (Family::GPipe, 2), (Family::DualPipe, 2)] {
+        let families = [(Family::GPipe, 1), (Family::GPipe, 2), (Family::DualPipe, 2)];
+        let of_family = |(family, stages): (Family, u64)| {
             let shape = Shape::new(stages, 1, 100_000).unwrap();
             let problem = Problem::new(shape, Costs::uniform(shape, times, Nanos(1))).unwrap();
-            let schedule = family.schedule(&problem).unwrap();
-            let mut passes = vec![0; shape.stages()];
+            family.schedule(&problem).unwrap()
+        };
+        for schedule in families.into_iter().map(of_family).chain([long_pairs()]) {
+            let mut at = vec![0; schedule.shape().stages()];
             for step in schedule.walk() {
-                passes[usize::from(step.stage)] += usize::from(step.passes);
+                let (stage, passes) = (usize::from(step.stage), usize::from(step.passes));
+                at[stage] += passes;
+                let pairs = schedule.orders()[stage].pairs();
+                assert!(pairs.binary_search(&(at[stage] - 1)).is_err(), "a pair is torn");
             }
             let all: Vec<usize> =
                 schedule.orders().iter().map(|order| order.passes().len()).collect();
-            assert_eq!(passes, all, "{family:?}");
+            assert_eq!(at, all);
         }
     }
 
